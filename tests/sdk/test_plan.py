@@ -166,7 +166,7 @@ def test_a_script_that_is_ignored_would_not_travel(project: Path, ignored: str) 
 
     assert isinstance(error, SubmitRejected)
     assert error.what == "The script `src/deep.py` would not travel with the run."
-    assert "by `.amlignore`" in error.why and "!src" in error.hint
+    assert f"by line 1 of `.amlignore`, `{ignored}`" in error.why and "!/src" in error.hint
 
 
 def test_a_folder_is_no_script(project: Path) -> None:

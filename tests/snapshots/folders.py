@@ -10,12 +10,18 @@ from pathlib import Path
 import zstandard
 
 from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
+from runyard.snapshots import cache
 from runyard.testing.artifact_store import LocalContent
 
 
 def later() -> int:
     """A clock that runs a minute ahead: every file of a test looks settled."""
     return time.time_ns() + 60_000_000_000
+
+
+def forget_process() -> None:
+    """Let the next snapshot read its cache from the file, as the next process does."""
+    cache._processes.clear()
 
 
 def write(root: Path, files: Mapping[str, str | bytes | None]) -> None:

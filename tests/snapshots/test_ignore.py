@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +11,11 @@ import pytest
 
 from runyard.core.errors import SnapshotRejected
 from runyard.snapshots import rules
-from runyard.snapshots.rules import git_excludes, looks_secret
+from runyard.snapshots.left_out import LeftOutRule, from_text, to_text
+from runyard.snapshots.secret_files import git_excludes, looks_secret
 from runyard.snapshots.take import Snapshot
 from runyard.testing.artifact_store import LocalContent
-from tests.snapshots.folders import all_bytes, stored, write
+from tests.snapshots.folders import all_bytes, forget_process, stored, write
 
 Take = Callable[..., Snapshot]
 
@@ -45,10 +45,101 @@ def test_gitignore_is_used_when_there_is_no_amlignore(project: Path, content: Lo
     assert names(content, take()) == {".gitignore", "sub/data/y", "keep.log"}
 
 
-def test_ignore_files_of_subfolders_are_not_read(project: Path, content: LocalContent, take: Take) -> None:
-    write(project, {"sub/.gitignore": "*\n", "sub/.amlignore": "*\n", "sub/x.py": ""})
+def test_ignore_files_of_subfolders_are_read(project: Path, content: LocalContent, take: Take) -> None:
+    write(
+        project,
+        {
+            ".gitignore": "*.log\n",
+            "sub/.gitignore": "!keep.log\n/top\nx/y\n",
+            "sub/keep.log": "",
+            "keep.log": "",
+            "sub/top": "",
+            "sub/deep/top": "",
+            "sub/x/y": "",
+            "x/y": "",
+            ".pytest_cache/.gitignore": "# made by itself\n*\n",
+            ".pytest_cache/v/cache": "",
+        },
+    )
 
-    assert names(content, take()) == {"sub/.gitignore", "sub/.amlignore", "sub/x.py"}
+    assert names(content, take()) == {".gitignore", "sub/.gitignore", "sub/keep.log", "sub/deep/top", "x/y"}
+
+
+def test_a_subfolders_rules_that_change_are_applied_there_alone(
+    project: Path, content: LocalContent, take: Take
+) -> None:
+    write(project, {"a/x.log": "1", "b/x.log": "2", "b/c/x.log": "3"})
+    assert take().changed_files == 3
+    write(project, {"b/.gitignore": "*.log\n"})
+    snapshot = take()
+    assert names(content, snapshot) == {"a/x.log", "b/.gitignore"} and snapshot.changed_files == 1
+    (project / "b" / ".gitignore").unlink()
+    assert names(content, take()) == {"a/x.log", "b/x.log", "b/c/x.log"}
+    forget_process()
+    write(project, {"b/c/.amlignore": "x.log\n"})
+
+    assert names(content, take()) == {"a/x.log", "b/x.log", "b/c/.amlignore"}
+
+
+def test_what_amlignore_says_wins_over_gitignore_files_of_subfolders(
+    project: Path, content: LocalContent, take: Take
+) -> None:
+    write(project, {".amlignore": "*.tmp\n!data/\n", "data/.gitignore": "*\n", "data/x.csv": "", "data/y.tmp": ""})
+    write(project, {"other/.gitignore": "*.csv\n", "other/z.csv": ""})
+
+    assert names(content, take()) == {".amlignore", "data/.gitignore", "data/x.csv", "other/.gitignore"}
+
+
+def test_an_amlignore_that_only_keeps_adds_to_the_gitignore(project: Path, content: LocalContent, take: Take) -> None:
+    write(
+        project, {".gitignore": "data\n*.log\nwandb/\n", "data/x.csv": "", "data/a.log": "", "wandb/w": "", "b.log": ""}
+    )
+    assert names(content, take()) == {".gitignore"}
+    write(project, {".amlignore": "# the run reads it\n!data/\n"})
+
+    assert names(content, take()) == {".amlignore", ".gitignore", "data/x.csv", "data/a.log"}
+
+
+def test_a_python_environment_is_never_part_of_a_snapshot(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {"train.py": "", "tools/env/conda-meta/history": "", "tools/env/bin/tool": "x" * 3000})
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project / ".venv"], check=True)
+    (project / ".venv" / ".gitignore").unlink(missing_ok=True)  # of newer Pythons
+    snapshot = take()
+
+    assert names(content, snapshot) == {"train.py"}
+    assert re.fullmatch(
+        r"Left out `\.venv` \(\d+\.\d kB\), `tools/env` \(3\.0 kB\): a Python environment is never part of a "
+        r"snapshot\. A run gets its own\.",
+        "\n".join(snapshot.notes),
+    )
+    assert take().notes == snapshot.notes
+    write(project, {".gitignore": ".venv\ntools/\n"})
+    assert take().notes == [], "a rule said it already"
+
+
+def test_what_each_line_kept_out_is_counted(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".gitignore": "# big\ndata/\n*.log\nnothing\n", "a/b.log": "12345", "c.log": "1", "a.py": ""})
+    write(project, {"data/x.csv": "x" * 500, "data/deep/y.csv": "y" * 200, "a/data/z": "z" * 50})
+    write(project, {"m/.gitignore": "*.pt\n", "m/w.pt": "w"})
+    first = take().ignored
+
+    assert first == [
+        LeftOutRule(".gitignore", 2, "data/", ["a/data/", "data/"], 3, 750, True),
+        LeftOutRule(".gitignore", 3, "*.log", ["a/b.log", "c.log"], 2, 6, True),
+        LeftOutRule("m/.gitignore", 1, "*.pt", ["m/w.pt"], 1, 1, True),
+    ]
+    assert take().ignored == first, "the second walk knows the rules from its cache"
+    forget_process()
+    assert take().ignored == first and from_text(to_text(first)) == first
+    assert [rule.covers("data/deep/q.csv") for rule in first] == ["data/", None, None]
+    assert [rule.covers("m/other.pt") for rule in first] == [None, None, "m/other.pt"]
+    assert [rule.covers("other.pt") for rule in first] == [None, None, None]
+
+
+def test_a_secret_folder_that_is_taken_in_travels_whole(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".amlignore": "!.aws/\n", ".aws/credentials": "meant", "credentials": "not"})
+
+    assert names(content, take()) == {".amlignore", ".aws/credentials"}
 
 
 def test_rules_that_change_are_applied_to_what_was_known(project: Path, content: LocalContent, take: Take) -> None:
@@ -279,31 +370,3 @@ def test_an_ignore_file_that_cannot_be_understood_is_named(project: Path, take: 
 
     with pytest.raises(SnapshotRejected, match=r"`.amlignore` is longer"):
         take()
-
-
-def test_pathspec_is_loaded_only_for_rules_and_its_lack_is_explained(project: Path, tmp_path: Path) -> None:
-    write(tmp_path, {"block/pathspec.py": "raise ImportError('not here')"})
-    script = f"""
-        import sys
-        from pathlib import Path
-        sys.path.insert(0, {str(tmp_path / "block")!r})
-        from runyard.core.errors import MissingExtra
-        from runyard.snapshots.take import take_snapshot
-        from runyard.testing.artifact_store import LocalContent
-        project, home = Path({str(project)!r}), Path({str(tmp_path / "home")!r})
-        (project / "train.py").write_text("x")
-        (project / ".gitignore").write_text("# nothing but a remark\\n")
-        print(take_snapshot(project, LocalContent(), home=home).files, "pathspec" in sys.modules)
-        (project / ".gitignore").write_text("*.log\\n")
-        try:
-            take_snapshot(project, LocalContent(), home=home)
-        except MissingExtra as error:
-            print(error)
-    """
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True, env=environ
-    )
-
-    assert done.stdout.startswith("2 False\n")
-    assert "`.gitignore` cannot be applied" in done.stdout and "pip install -U pathspec" in done.stdout

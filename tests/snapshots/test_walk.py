@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -241,6 +242,42 @@ def test_links_that_stay_inside_by_odd_ways_are_kept(project: Path, content: Loc
     assert sum(str(value).startswith("->") for value in stored(content, take().root).values()) == 5
 
 
+def test_an_absolute_link_into_the_folder_is_kept_as_a_relative_one(
+    project: Path, tmp_path: Path, content: LocalContent, take: Take
+) -> None:
+    write(project, {"data/x": "1", "a/b/c": ""})
+    (tmp_path / "alias").symlink_to(project)
+    (project / "top").symlink_to(project / "data")
+    (project / "a" / "b" / "deep").symlink_to(project / "data" / "x")
+    (project / "a" / "all").symlink_to(project)
+    (project / "a" / "other").symlink_to(tmp_path / "alias" / "data")
+    found = stored(content, take().root)
+
+    assert {name: found[name] for name in ("top", "a/b/deep", "a/all", "a/other")} == {
+        "top": "-> data",
+        "a/b/deep": "-> ../../data/x",
+        "a/all": "-> ../.",
+        "a/other": "-> ../data",
+    }
+
+
+def test_the_lines_that_the_hint_names_let_a_folder_with_links_out_be_sent(
+    project: Path, tmp_path: Path, content: LocalContent, take: Take
+) -> None:
+    write(project, {".gitignore": "*.log\n", "train.py": "", "a.log": "", "tools/own.py": ""})
+    for name in ("tools/a", "tools/b", "tools/c", "odd[1] ", "up"):
+        (project / name).symlink_to(tmp_path if name != "up" else "..")
+    with pytest.raises(SnapshotRejected) as failure:
+        take()
+    lines = re.findall(r"`([^`]*)`", failure.value.hint)
+
+    assert failure.value.what.startswith("5 links lead out of the source folder: `odd[1] ` to ")
+    assert lines == [".gitignore", "/odd\\[1]\\ ", "/up", "/tools/"]
+    with open(project / lines[0], "a") as file:
+        file.write("\n".join(lines[1:]) + "\n")
+    assert set(stored(content, take().root)) == {".gitignore", "train.py"}
+
+
 def test_a_link_that_starts_to_lead_out_is_refused_in_the_next_snapshot(project: Path, take: Take) -> None:
     write(project, {"a/b/x": "", "a/link_target": ""})
     (project / "a" / "b" / "link").symlink_to("../link_target/../../y")
@@ -248,7 +285,7 @@ def test_a_link_that_starts_to_lead_out_is_refused_in_the_next_snapshot(project:
     (project / "a" / "link_target").unlink()
     (project / "a" / "link_target").symlink_to("../..")
     # Nothing in `a/b` changed, yet its link leads elsewhere now; both links are checked anew.
-    with pytest.raises(SnapshotRejected, match="leads out"):
+    with pytest.raises(SnapshotRejected, match="out of the source folder"):
         take()
 
 

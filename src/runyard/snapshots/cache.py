@@ -14,7 +14,7 @@ import struct
 import threading
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from runyard.core.config.paths import cache_folder
 from runyard.core.machine.files import write_whole
@@ -25,6 +25,15 @@ _MAGIC = b"rys1"
 _NO_STAMP = (0, 0, 0, 0, 0)
 _processes: Dict[Tuple[str, str], SourceCache] = {}
 _processes_lock = threading.Lock()
+
+
+class LeftOutSize(NamedTuple):
+    """What lies in a folder that stays out of the snapshot; `is_all` False: that much at least."""
+
+    mtime_ns: int  # of the folder itself
+    files: int
+    size_bytes: int
+    is_all: bool
 
 
 def source_cache(home: Path, source: str) -> SourceCache:
@@ -44,7 +53,7 @@ class SourceCache:
     def __init__(self, path: Path, source: str) -> None:
         self.lock = threading.Lock()
         self.root: Optional[Folder] = None
-        self.rules = ""  # digest of the ignore rules that `root` was walked with
+        self.sizes: Dict[str, LeftOutSize] = {}  # what lies in folders that were left out, by path
         self._path = path
         self._source = source
         self._servers: Dict[str, str] = {}  # server id → root tree that it holds whole
@@ -75,9 +84,9 @@ class SourceCache:
                 if not ids.isdisjoint(chunks_of(kept)):
                     folder.files[name] = kept._replace(stamp=None)
 
-    def keep(self, root: Folder, rules: str) -> None:
+    def keep(self, root: Folder) -> None:
         """Remember a walk. What it found is true whether or not it reaches the server."""
-        self.root, self.rules = root, rules
+        self.root = root
 
     def save(self, server: str, changed: Iterable[Tuple[str, Folder]]) -> None:
         """Remember that `server` holds `root` and write down what changed; a disk that refuses is no error."""
@@ -115,7 +124,7 @@ class SourceCache:
         self._file_bytes = self._live_bytes = len(data)
 
     def _facts_record(self) -> bytes:
-        return _record({"source": self._source, "rules": self.rules, "servers": self._servers})
+        return _record({"source": self._source, "servers": self._servers, "sizes": self.sizes})
 
     def _read(self) -> None:
         try:
@@ -138,7 +147,8 @@ class SourceCache:
         if facts.get("source") != self._source or "" not in folders:
             return
         self.root = _assemble("", folders, below)
-        self.rules = str(facts.get("rules", ""))
+        sizes_of = dict(facts.get("sizes", {}))
+        self.sizes = {str(path): LeftOutSize(*found) for path, found in sizes_of.items() if len(found) == 4}
         self._servers = {str(key): str(value) for key, value in dict(facts.get("servers", {})).items()}
         self._file_bytes = len(data)
         self._live_bytes = sum(sizes.values())
@@ -167,6 +177,7 @@ def _folder_record(path: str, folder: Folder) -> bytes:
         "s": [kept.size for kept in folder.files.values()],
         "l": {name: kept.target for name, kept in folder.files.items() if kept.target is not None},
         "o": folder.skipped,
+        "r": folder.rules,
         "d": list(folder.folders),
     }
     return _record(head, b"\n".join([kept.piece for kept in folder.files.values()]))
@@ -181,7 +192,7 @@ def _read_folder(head: Dict[str, Any], body: bytes) -> Tuple[Folder, List[str]]:
     for index, name in enumerate(names):
         stamp = tuple(stamps[5 * index : 5 * index + 5])
         files[name] = KeptEntry(stamp if stamp[4] else None, pieces[index], sizes[index], links.get(name))
-    return Folder(int(head["m"]), files, {}, dict(head["o"])), list(head["d"])
+    return Folder(int(head["m"]), files, {}, dict(head["o"]), str(head.get("r", ""))), list(head["d"])
 
 
 def _record(head: Mapping[str, object], body: bytes = b"") -> bytes:

@@ -25,7 +25,7 @@ class KeptEntry(NamedTuple):
 class Folder:
     """An unchanged folder is the same object in the next walk, so a sealed one keeps what its tree is made of."""
 
-    __slots__ = ("files", "folders", "largest", "mode", "size", "skipped", "tree", "uplinks")
+    __slots__ = ("files", "folders", "largest", "mode", "rules", "size", "skipped", "tree", "uplinks")
 
     def __init__(
         self,
@@ -33,11 +33,13 @@ class Folder:
         files: Dict[str, KeptEntry],
         folders: Dict[str, Folder],
         skipped: Optional[Dict[str, int]] = None,
+        rules: str = "",
     ) -> None:
         self.mode = mode
         self.files = files
         self.folders = folders
-        self.skipped = skipped if skipped is not None else {}  # name → verdict * 2 + is a folder
+        self.skipped = skipped if skipped is not None else {}  # name → decision * 2 + is a folder
+        self.rules = rules  # digest of the rules that it was walked with
         self.tree = ""
         self.size = sum([kept.size for kept in files.values()])
         self.largest = max([(kept.size, name) for name, kept in files.items()], default=(0, ""))

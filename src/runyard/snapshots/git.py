@@ -17,7 +17,7 @@ from dataclasses import field
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.lazy_dataclass import dataclass
-from runyard.snapshots.rules import git_excludes, looks_secret
+from runyard.snapshots.secret_files import git_excludes, looks_secret
 
 MAX_OUTPUT_BYTES = 8 << 20
 TIME_LIMIT_S = 10.0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from runyard.snapshots.cache import LeftOutSize
 from runyard.snapshots.folder import Folder
+from runyard.snapshots.left_out import FolderSizes
 from runyard.snapshots.walk import Note
 
 LARGE_BYTES = 300_000_000
@@ -13,12 +15,26 @@ _SHOWN = 10
 _BIGGEST = 5
 
 
-def note_lines(notes: Sequence[Note], ignore_file: str) -> List[str]:
+def with_sizes(notes: Sequence[Note], sizes: FolderSizes) -> List[Note]:
+    """Return the notes; one about a Python environment says how large it is."""
+    return [
+        note._replace(detail=_about(sizes.get(note.path))) if note.kind == "environment" else note for note in notes
+    ]
+
+
+def _about(size: LeftOutSize) -> str:
+    return ("" if size.is_all else "more than ") + shown_size(size.size_bytes)
+
+
+def note_lines(notes: Sequence[Note]) -> List[str]:
     """Return one line for each kind of thing that is not in the snapshot."""
     by_kind = _grouped(notes)
-    lines = []
+    lines = [note.detail for note in by_kind.get("ignore_file", [])]
     if "secret" in by_kind:
-        lines.append(_secret_line(by_kind["secret"], ignore_file or ".amlignore"))
+        lines.append(_secret_line(by_kind["secret"]))
+    if "environment" in by_kind:
+        shown = ", ".join(f"`{note.path}` ({note.detail})" for note in by_kind["environment"][:_SHOWN])
+        lines.append(f"Left out {shown}: a Python environment is never part of a snapshot. A run gets its own.")
     for note in by_kind.get("special", [])[:_SHOWN]:
         lines.append(f"Skipped `{note.path}`: it is {note.detail}, which a snapshot cannot hold.")
     if "vanished" in by_kind:
@@ -73,10 +89,10 @@ def shown_size(size: int) -> str:
     return f"{amount:.1f} TB"
 
 
-def _secret_line(notes: Sequence[Note], ignore_file: str) -> str:
+def _secret_line(notes: Sequence[Note]) -> str:
     return (
         f"Left out because it looks like a secret: {_names(notes)}. "
-        f"To send it all the same, add the line `!{notes[0].detail}` to `{ignore_file}`."
+        f"To send it all the same, add the line `!{notes[0].detail}` to `.amlignore`."
     )
 
 

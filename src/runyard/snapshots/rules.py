@@ -1,253 +1,212 @@
-"""Which entries of a source folder stay out of a snapshot: ignored files, and files that look like secrets.
+"""Which entries of a source folder stay out of a snapshot: ignored ones, and files that look like secrets.
 
-The ignore file is the root's `.amlignore`, else its `.gitignore`. Files look like secrets by name or content, and stay
-out unless the ignore file takes them in. A name is on the list when hardly anything else is called so: `token.txt` is a
-secret, `tokens.txt` is a vocabulary.
+Every folder may have an ignore file, as with git: `.amlignore`, else `.gitignore`. The nearest one that says something
+about an entry decides, and what any `.amlignore` says wins over every `.gitignore`. An `.amlignore` that has only lines
+with `!` adds to the `.gitignore` beside it instead of taking its place. A folder that an `.amlignore` keeps (`!data/`)
+is kept whatever a `.gitignore` says about its content.
 """
 
 from __future__ import annotations
 
 import errno
-import fnmatch
 import hashlib
 import os
-import re
-from typing import Any, List, Optional, Pattern, Tuple
+from typing import Collection, Dict, List, NamedTuple, Optional, Tuple
 
-from runyard.core.errors import MissingExtra, SnapshotRejected
+from runyard.core.errors import SnapshotRejected
+from runyard.snapshots.gitignore import IgnoreFile, IgnoreLine, parse_ignore_file
+from runyard.snapshots.secret_files import LIST_VERSION, looks_secret
 
-LIST_VERSION = "2"  # another one has every name of a source folder looked at again
-SECRET_FILES = (
-    ".env",
-    ".env.*",
-    "*.env",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".pypirc",
-    ".npmrc",
-    ".boto",
-    ".s3cfg",
-    ".htpasswd",
-    ".git-credentials",
-    ".vault-token",
-    ".dockercfg",
-    ".dockerconfigjson",
-    "kaggle.json",
-    "kubeconfig",
-    "kubeconfig.*",
-    "*.kubeconfig",
-    "*.tfstate",
-    "*.tfstate.backup",
-    "credentials*",
-    "application_default_credentials.json",
-    "client_secret*.json",
-    "service[-_]account*.json",
-    "sa-key*.json",
-    "*[-_]sa-key.json",
-    "gcp[-_]key*.json",
-    "secret.txt",
-    "secret.json",
-    "secrets.txt",
-    "secrets.ini",
-    "secrets.json",
-    "secrets.toml",
-    "secrets.y*ml",
-    ".token",
-    "token.txt",
-    "api[-_]token*.txt",
-    "auth[-_]token*.txt",
-    "access[-_]token*.txt",
-    "hf[-_]token*.txt",
-    "github[-_]token*.txt",
-    "wandb[-_]token*.txt",
-    "api[-_]key*.txt",
-    "apikey*.txt",
-    "password.txt",
-    "passwords.txt",
-    "passwords.csv",
-    "passwd.txt",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.ppk",
-    "*.kdbx",
-    "*.keystore",
-)
-SECRET_FOLDERS = (".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".ssh")
-# Code, samples and public parts that share such a name.
-HARMLESS = (
-    *(
-        "*.py",
-        "*.pyi",
-        "*.pyc",
-        "*.ipynb",
-        "*.js",
-        "*.jsx",
-        "*.ts",
-        "*.tsx",
-        "*.go",
-        "*.rs",
-        "*.java",
-        "*.kt",
-        "*.scala",
-    ),
-    *(
-        "*.c",
-        "*.cc",
-        "*.cpp",
-        "*.h",
-        "*.hpp",
-        "*.cu",
-        "*.rb",
-        "*.r",
-        "*.jl",
-        "*.sql",
-        "*.html",
-        "*.css",
-        "*.md",
-        "*.rst",
-    ),
-    *("*.pub", "*.example", "*.sample", "*.template", "*.dist", "cacert.pem"),
-)
-_MOST_BYTES = 64 << 10  # of a file with a key in it
-_KEY_FILE = re.compile(rb"\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-_ACCOUNT_FILE = re.compile(rb'\s*\{(?=.*"private_key"\s*:\s*"-----BEGIN)', re.DOTALL)
-IGNORE_FILES = (".amlignore", ".gitignore")
+AML, GIT = IGNORE_FILES = (".amlignore", ".gitignore")
 ALWAYS_OUT = frozenset({".git", "__pycache__"})
 KEEP, IGNORED, SECRET = 0, 1, 2
 _MAX_BYTES = 1 << 20
+_MOST_FILES = 256  # ignore files that one entry is below: a decision has one byte for which it was
 
 
-def _any_of(patterns: tuple[str, ...]) -> Pattern[str]:
-    return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns), re.IGNORECASE)
+class Rule(NamedTuple):
+    """The line that leaves an entry out."""
 
-
-_FILES, _FOLDERS, _HARMLESS = _any_of(SECRET_FILES), _any_of(SECRET_FOLDERS), _any_of(HARMLESS)
-
-
-def looks_secret(name: str, *, is_folder: bool) -> bool:
-    if is_folder:
-        return _FOLDERS.match(name) is not None
-    return _FILES.match(name) is not None and _HARMLESS.match(name) is None
-
-
-def holds_key(file: int, name: str, size: int) -> bool:
-    """Whether the open file is a private key, or a service account with one, whatever it is called.
-
-    Code that has a key among other things, as a test may, is none.
-    """
-    if not 64 <= size <= _MOST_BYTES or _HARMLESS.match(name) is not None:
-        return False
-    head = os.pread(file, 4096, 0)
-    return _KEY_FILE.match(head) is not None or _ACCOUNT_FILE.match(head) is not None
-
-
-def git_excludes() -> List[str]:
-    """Return git pathspecs that keep these files out of a patch."""
-    files = [f":(exclude,icase,glob)**/{pattern}" for pattern in SECRET_FILES]
-    return files + [f":(exclude,icase,glob)**/{pattern}/**" for pattern in SECRET_FOLDERS]
+    file: str  # path of the ignore file below the root
+    line: int
+    text: str
 
 
 class Rules:
-    """The rules of one source folder. `digest` tells whether they changed since the last walk."""
+    """The rules of one folder: those of its ignore files and of the folders above. `digest` tells when they changed."""
 
-    def __init__(self, spec: Any = None, *, file: str = "", digest: str = "") -> None:
-        self._spec = spec
-        self.file = file  # the file they came from; "" when there is none
-        self.digest = f"{LIST_VERSION}:{digest}"
+    __slots__ = ("_aml", "_git", "_ignores_git", "_is_taken", "_named", "digest", "file")
 
-    def takes_in(self, path: str) -> bool:
-        """Whether a line `!name` of the ignore file says that the file is meant to travel."""
-        return self._spec is not None and self._spec.check_file(path).include is False
+    def __init__(
+        self,
+        aml: Tuple[IgnoreFile, ...] = (),
+        git: Tuple[IgnoreFile, ...] = (),
+        *,
+        digest: str = "",
+        file: str = "",
+        ignores_git: bool = False,
+        is_taken: bool = False,
+    ) -> None:
+        self._aml = aml  # nearest first
+        self._git = git
+        self._ignores_git = ignores_git  # below a folder that an `.amlignore` keeps
+        self._is_taken = is_taken  # below a folder that looks secret and is kept all the same
+        self._named: Dict[int, Optional[Rule]] = {}  # rules by decision
+        self.digest = digest or f"{LIST_VERSION}:"
+        self.file = file  # the root's ignore file; "" when there is none
 
-    def verdict(self, path: str, name: str, *, is_folder: bool) -> int:
-        """Say about one entry (its path below the root, and its name): KEEP, IGNORED or SECRET."""
+    def decide(self, path: str, name: str, *, is_folder: bool) -> int:
+        """Return a decision about one entry, by its path below the root and its name: see `verdict_of`, `rule_of`."""
         if name in ALWAYS_OUT:
             return IGNORED
-        ignored: Optional[bool] = None
-        if self._spec is not None:
-            ignored = self._spec.check_file(f"{path}/" if is_folder else path).include
-        if ignored:
-            return IGNORED
-        # `!name` in the ignore file is the user's word that the file is meant to travel.
-        return SECRET if ignored is None and looks_secret(name, is_folder=is_folder) else KEEP
+        at, line = self._find(path, name, is_folder=is_folder)
+        if line is not None:
+            return KEEP if line.keeps else IGNORED + 4 * (at + _MOST_FILES * line.number)
+        return SECRET if looks_secret(name, is_folder=is_folder) and not self._is_taken else KEEP
+
+    def verdict(self, path: str, name: str, *, is_folder: bool) -> int:
+        """Return KEEP, IGNORED or SECRET."""
+        return verdict_of(self.decide(path, name, is_folder=is_folder))
+
+    def rule_of(self, decision: int) -> Optional[Rule]:
+        """Return the line that made a decision of these rules, of this or an earlier walk; None when no line did."""
+        if decision not in self._named:
+            number, at = divmod(decision >> 2, _MOST_FILES)
+            found = [(file, line) for file in (self._aml + self._git)[at : at + 1] for line in file.lines]
+            fitting = [Rule(file.file, number, line.text) for file, line in found if line.number == number]
+            self._named[decision] = fitting[0] if fitting else None
+        return self._named[decision]
+
+    def takes_in(self, path: str, name: str) -> bool:
+        """Whether a line `!name` says that the file is meant to travel."""
+        _, line = self._find(path, name, is_folder=False)
+        return self._is_taken or (line is not None and line.keeps)
+
+    def below(self, path: str, name: str) -> Rules:
+        """Return the rules for a subfolder that is kept, without those of its own ignore files."""
+        is_taken = self._is_taken or looks_secret(name, is_folder=True)
+        line = _first(self._aml, path, name, is_folder=True)[1] if not self._ignores_git else None
+        ignores_git = self._ignores_git or (line is not None and line.keeps)
+        if is_taken == self._is_taken and ignores_git == self._ignores_git:
+            return self
+        git = () if ignores_git else self._git
+        return Rules(
+            self._aml, git, digest=self.digest, file=self.file, ignores_git=ignores_git, is_taken=is_taken
+        )  # fmt: skip
+
+    def with_files(self, fd: int, path: str, names: Collection[str]) -> Tuple[Rules, List[str]]:
+        """Return the rules with the ignore files of the open folder, which are among `names`; and notes about them.
+
+        Raises:
+            SnapshotRejected: an ignore file cannot be read.
+        """
+        notes: List[str] = []
+        found = {}
+        for name in IGNORE_FILES:
+            if name not in names or (name == GIT and self._ignores_git):
+                continue
+            read = _read(fd, f"{path}/{name}" if path else name, name, notes)
+            if read is None:
+                continue
+            found[name] = read
+            if name == AML and not read[0].only_keeps:
+                break
+        if not found:
+            return self, notes
+        digest = hashlib.sha256(
+            self.digest.encode() + b"".join(b"\0%d\0" % len(data) + data for _, data in found.values())
+        ).hexdigest()
+        aml = (found[AML][0], *self._aml) if AML in found else self._aml
+        git = (found[GIT][0], *self._git) if GIT in found else self._git
+        return Rules(
+            aml[:_MOST_FILES], git[: _MOST_FILES - len(aml)], digest=f"{LIST_VERSION}:{digest}",
+            file=self.file if path else next(iter(found)), ignores_git=self._ignores_git, is_taken=self._is_taken,
+        ), notes  # fmt: skip
+
+    def _find(self, path: str, name: str, *, is_folder: bool) -> Tuple[int, Optional[IgnoreLine]]:
+        """Return the line that decides, and where its file stands among all."""
+        at, line = _first(self._aml, path, name, is_folder=is_folder)
+        if line is None:
+            at, line = _first(self._git, path, name, is_folder=is_folder)
+            at += len(self._aml)
+        return at, line
+
+
+def verdict_of(decision: int) -> int:
+    return decision & 3
 
 
 def read_rules(root_fd: int) -> Tuple[Rules, List[str]]:
     """Return the rules of the folder behind `root_fd`, and notes about what could not be used.
 
     Raises:
-        SnapshotRejected: the ignore file cannot be read or understood.
-        MissingExtra: there are rules, but no pathspec to apply them.
+        SnapshotRejected: the ignore file cannot be read.
     """
-    for name in IGNORE_FILES:
+    return Rules().with_files(root_fd, "", IGNORE_FILES)
+
+
+def find_left_out(source: str, path: str) -> Optional[Tuple[str, Optional[Rule]]]:
+    """Return which part of a file's path stays out of a snapshot of `source`, and by which line; None when none does.
+
+    Raises:
+        SnapshotRejected: an ignore file cannot be read.
+    """
+    parts = path.split("/")
+    rules = Rules()
+    for count, name in enumerate(parts, start=1):
+        folder = os.open(os.path.join(source, *parts[: count - 1]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            text = _read(root_fd, name)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if error.errno == errno.ELOOP:  # git does not follow such a link either
-                return Rules(), [f"`{name}` is a symbolic link and was not read: nothing is ignored by it."]
-            raise SnapshotRejected(
-                f"`{name}` cannot be read.", why=f"{error.strerror}.", hint=f"Try `chmod u+r {name}`, or remove it."
-            ) from error
-        return _parse(name, text), []
-    return Rules(), []
+            rules, _ = rules.with_files(folder, "/".join(parts[: count - 1]), IGNORE_FILES)
+        finally:
+            os.close(folder)
+        entry, is_folder = "/".join(parts[:count]), count < len(parts)
+        decision = rules.decide(entry, name, is_folder=is_folder)
+        if verdict_of(decision) != KEEP:
+            return entry + "/" * is_folder, rules.rule_of(decision)
+        if is_folder:
+            rules = rules.below(entry, name)
+    return None
 
 
-def _read(root_fd: int, name: str) -> bytes:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root_fd)
+def _first(files: Tuple[IgnoreFile, ...], path: str, name: str, *, is_folder: bool) -> Tuple[int, Optional[IgnoreLine]]:
+    for at, file in enumerate(files):
+        line = file.find(path, name, is_folder=is_folder)
+        if line is not None:
+            return at, line
+    return 0, None
+
+
+def _read(fd: int, path: str, name: str, notes: List[str]) -> Optional[Tuple[IgnoreFile, bytes]]:
+    """Return an ignore file and its bytes; None when it is not there, or a link, which git does not follow either."""
+    try:
+        data = _read_bytes(fd, path, name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            notes.append(f"`{path}` is a symbolic link and was not read: nothing is ignored by it.")
+            return None
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # a folder or a socket of that name
+            return None
+        raise SnapshotRejected(
+            f"`{path}` cannot be read.", why=f"{error.strerror}.", hint=f"Try `chmod u+r {path}`, or remove it."
+        ) from error
+    return parse_ignore_file(data, file=path, base=path[: -len(name) - 1]), data
+
+
+def _read_bytes(fd: int, path: str, name: str) -> bytes:
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
     try:
         data = b""
         while len(data) <= _MAX_BYTES:
-            more = os.read(fd, _MAX_BYTES)
+            more = os.read(file, _MAX_BYTES)
             if not more:
                 return data
             data += more
     finally:
-        os.close(fd)
+        os.close(file)
     raise SnapshotRejected(
-        f"`{name}` is longer than {_MAX_BYTES} bytes.",
+        f"`{path}` is longer than {_MAX_BYTES} bytes.",
         why="An ignore file holds a few patterns, one in each line.",
-        hint=f"Look into it with `head {name}`.",
-    )
-
-
-def _parse(name: str, text: bytes) -> Rules:
-    lines = text.decode("utf-8", "surrogateescape").splitlines()
-    if not any(line.strip() and not line.startswith("#") for line in lines):
-        return Rules(file=name)
-    try:
-        spec = _spec_class(name).from_lines(lines)
-    except ValueError as error:
-        raise SnapshotRejected(
-            f"`{name}` cannot be understood.",
-            why=f"{error}.",
-            hint="Its syntax is that of gitignore; correct that line.",
-        ) from error
-    return Rules(spec, file=name, digest=hashlib.sha256(text).hexdigest())
-
-
-def _spec_class(name: str) -> Any:
-    try:
-        # Only a folder with an ignore file needs it, and only then may it be missing.
-        from pathspec import GitIgnoreSpec
-
-        if hasattr(GitIgnoreSpec, "check_file"):
-            return GitIgnoreSpec
-    except ImportError:
-        pass
-    raise MissingExtra(
-        f"The rules in `{name}` cannot be applied.",
-        why="They need the package pathspec, 0.12 or newer, which this Python does not have.",
-        hint=f"Type `pip install -U pathspec`, or remove `{name}` to send every file.",
+        hint=f"Look into it with `head {path}`.",
     )

@@ -21,7 +21,8 @@ from runyard.core.formats.tree import FileEntry, entry_bytes, name_text
 from runyard.core.lazy_dataclass import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
 from runyard.snapshots.folder import Folder, KeptEntry
-from runyard.snapshots.notices import note_lines, size_warning, warning_lines
+from runyard.snapshots.left_out import FolderSizes, LeftOutRule, summarize
+from runyard.snapshots.notices import note_lines, size_warning, warning_lines, with_sizes
 from runyard.snapshots.rules import Rules, read_rules
 from runyard.snapshots.walk import Walk
 
@@ -172,6 +173,7 @@ class Snapshot:
     notes: List[str] = field(default_factory=list)  # what was left out
     warnings: List[str] = field(default_factory=list)  # what may be wrong, or is large
     left_out: str = ""  # the note about files that look like secrets, for the run's record
+    ignored: List[LeftOutRule] = field(default_factory=list)  # what lines of ignore files kept out
 
 
 def take_snapshot(
@@ -200,7 +202,7 @@ def take_snapshot(
     try:
         known = cache if cache is not None else source_cache(home, path)
         with known.lock:
-            snapshot = _Taking(root_fd, content, known, identity(home), clock).take()
+            snapshot = _Taking(path, root_fd, content, known, identity(home), clock).take()
     finally:
         os.close(root_fd)
     if say is not None:
@@ -211,8 +213,15 @@ def take_snapshot(
 
 class _Taking:
     def __init__(
-        self, root_fd: int, content: Content, cache: SourceCache, home: Optional[Tuple[int, int]], clock: Clock
+        self,
+        source: str,
+        root_fd: int,
+        content: Content,
+        cache: SourceCache,
+        home: Optional[Tuple[int, int]],
+        clock: Clock,
     ) -> None:
+        self._source = source
         self._root_fd = root_fd
         self._content = content
         self._cache = cache
@@ -245,26 +254,30 @@ class _Taking:
             sender.release()
             raise
         snapshot_id = self._content.put_snapshot(root.tree, walk.files, walk.size_bytes)
+        sizes = FolderSizes(self._source, self._cache.sizes)
+        ignored = summarize(walk.left_out, sizes)
+        found = with_sizes(walk.notes, sizes)
+        self._cache.sizes = sizes.found
         self._cache.save(self._server, [(change.path, change.folder) for change in walk.changed])
-        secret = note_lines([note for note in walk.notes if note.kind == "secret"], rules.file)
+        secret = note_lines([note for note in walk.notes if note.kind == "secret"])
         return Snapshot(
             id=snapshot_id,
             root=root.tree,
             files=walk.files,
             size_bytes=walk.size_bytes,
             changed_files=walk.changed_files,
-            notes=notes + note_lines(walk.notes, rules.file),
+            notes=notes + note_lines(found),
             warnings=warning_lines(walk.notes) + _size_lines(root, walk),
             left_out=secret[0] if secret else "",
+            ignored=ignored,
         )
 
     def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool, sender: ChunkSender) -> Tuple[Walk, Folder]:
         """Find what is there, and send the chunks of what is new while looking."""
-        recheck = before is not None and rules.digest != self._cache.rules
-        walk = Walk(rules, sender.take, home=self._home, is_held=is_held, recheck=recheck, clock=self._clock)
+        walk = Walk(rules, sender.take, source=self._source, home=self._home, is_held=is_held, clock=self._clock)
         try:
             root = walk.run(self._root_fd, before)
-            self._cache.keep(root, rules.digest)
+            self._cache.keep(root)
             sender.finish()
         finally:
             sender.stop()
@@ -322,14 +335,15 @@ def survey(source: str | os.PathLike[str], *, home: Path) -> Survey:
     Raises:
         SnapshotRejected: as `take_snapshot` would.
     """
-    root_fd = open_source(os.path.realpath(source))
+    path = os.path.realpath(source)
+    root_fd = open_source(path)
     try:
         rules, notes = read_rules(root_fd)
-        walk = _Look(rules, _nothing, home=identity(home))
+        walk = _Look(rules, _nothing, source=path, home=identity(home))
         root = walk.run(root_fd, None)
     finally:
         os.close(root_fd)
-    found = notes + note_lines(walk.notes, rules.file) + warning_lines(walk.notes)
+    found = notes + note_lines(with_sizes(walk.notes, FolderSizes(path, {}))) + warning_lines(walk.notes)
     return Survey(walk.files, walk.size_bytes, _biggest(root), found)
 
 

@@ -14,7 +14,7 @@ from runyard.core.specs import RunSpec
 from runyard.sdk.config.objects import plain
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.run_config.run_configuration import RunConfiguration
-from runyard.snapshots.rules import KEEP, read_rules
+from runyard.snapshots.rules import find_left_out
 
 if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
@@ -116,20 +116,15 @@ def check_output_folder(name: str) -> str:
 
 
 def _check_not_ignored(source: str, relative: str) -> None:
-    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        rules, _ = read_rules(root_fd)
-    finally:
-        os.close(root_fd)
-    parts = relative.split(os.sep)
-    for count, name in enumerate(parts, start=1):
-        path = "/".join(parts[:count])
-        if rules.verdict(path, name, is_folder=count < len(parts)) != KEEP:
-            raise SubmitRejected(
-                f"The script `{relative}` would not travel with the run.",
-                why=f"`{path}` is left out of snapshots" + (f" by `{rules.file}`." if rules.file else "."),
-                hint=f"Add the line `!{path}` to `{rules.file or '.amlignore'}`, or move the script.",
-            )
+    found = find_left_out(source, relative.replace(os.sep, "/"))
+    if found is not None:
+        path, rule = found
+        raise SubmitRejected(
+            f"The script `{relative}` would not travel with the run.",
+            why=f"`{path}` is left out of snapshots"
+            + (f" by line {rule.line} of `{rule.file}`, `{rule.text}`." if rule is not None else "."),
+            hint=f"Add the line `!/{path}` to `.amlignore`, or move the script.",
+        )
 
 
 def _missing_script(source: str, given: str, path: str) -> SubmitRejected:
