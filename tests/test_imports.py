@@ -43,7 +43,7 @@ BUDGETS = {
     "runyard.supervisor.node.node": 1208,
     "runyard.engine.engine": 12353,
     "runyard.server.lifecycle": 2135,
-    "runyard.cli.app": 1878,
+    "runyard.cli.app": 1366,
     "runyard.cli.commands.runs": 8114,
     "runyard.cli.commands.submit": 19486,
 }

@@ -140,7 +140,7 @@ INSIDE: dict[str, list[str]] = {
         "submit",
         "estimators",
     ],
-    "cli": ["text exit_codes", "parsing", "app output lookup plan_report", "commands", "__main__"],
+    "cli": ["text exit_codes", "parsing", "failures", "app output lookup plan_report", "commands", "__main__"],
 }
 # Imports upwards, all inside functions. The first four are hubs: users reach everything from a workspace, an
 # experiment, a run or a client, and each of their methods loads its subject when it is called.

@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import Optional, Sequence
 
 from runyard import __version__, cli
 from runyard.cli.exit_codes import COMPLETED, FAILED, INTERRUPTED, USAGE
-from runyard.cli.text import plain, plain_block
-from runyard.core.config.paths import server_folder
-from runyard.core.config.settings import read_settings
-from runyard.core.errors import RunyardError, SystemFailure
+from runyard.cli.text import print_message
 
 ASKED_BY_SHELL = "_RUNYARD_COMPLETE"
 COMMANDS = {
@@ -51,56 +45,6 @@ COMMANDS = {
     "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
     "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
 }
-
-
-def print_error(error: BaseException) -> None:
-    if isinstance(error, RunyardError):
-        print_message(error.what, why=error.why, hint=error.hint)
-        if isinstance(error, SystemFailure):
-            _point_to(server_folder(read_settings().home) / "server.log")
-        return
-    message = getattr(error, "message", None)
-    if message is not None and type(error).__module__.startswith("runyard."):
-        print_message(str(message))
-        return
-    _print_our_fault(error)
-
-
-def print_message(what: str, *, why: str = "", hint: str = "") -> None:
-    lines = [f"error: {plain_block(what)}"]
-    if why:
-        lines.append(plain_block(why))
-    if hint:
-        lines += ["", f"hint: {plain_block(hint)}"]
-    print("\n".join(lines), file=sys.stderr)
-
-
-def _point_to(log: Path) -> None:
-    if log.exists():
-        print(f"log: {plain(log)}", file=sys.stderr)
-
-
-def _print_our_fault(error: BaseException) -> None:
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        place = _keep(text)
-    except (OSError, RunyardError):
-        print(text, file=sys.stderr)
-        place = None
-    print_message(
-        f"Runyard stopped on a mistake of its own: {type(error).__name__}: {error}",
-        why="This is not your code's fault, and no run is disturbed by it.",
-        hint=f"Please report it with the traceback {f'in {place}' if place else 'above'}.",
-    )
-
-
-def _keep(text: str) -> Path:
-    folder = read_settings().home / "crashes"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    moment = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
-    place = folder / f"cli-{moment}-{os.getpid()}.txt"
-    place.write_text(text)
-    return place
 
 
 @cli.group("runyard", lazy=COMMANDS)
@@ -139,6 +83,8 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
+        from runyard.cli.failures import print_error  # what loads for it, few commands need
+
         print_error(error)
         return FAILED
 

@@ -30,6 +30,15 @@ def plain_block(value: object) -> str:
     return _UNSAFE.sub(_written_out, str(value).replace("\r\n", "\n"))
 
 
+def print_message(what: str, *, why: str = "", hint: str = "") -> None:
+    lines = [f"error: {plain_block(what)}"]
+    if why:
+        lines.append(plain_block(why))
+    if hint:
+        lines += ["", f"hint: {plain_block(hint)}"]
+    print("\n".join(lines), file=sys.stderr)
+
+
 class LogPrinter:
     """Writes a run's log: byte for byte into a pipe or file, made harmless on a terminal.
 

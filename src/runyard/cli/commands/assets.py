@@ -81,7 +81,9 @@ def show_model(model: str, as_json: bool) -> None:
 
 @models.command()
 @cli.argument("model")
-@cli.option("--to", "target", metavar="FOLDER", default=".", show_default=True, help="Where to write it.")
+@cli.option(
+    "--to", "target", type=cli.Path(), metavar="FOLDER", default=".", show_default=True, help="Where to write it."
+)
 @cli.option("--overwrite", is_flag=True, help="Replace what is there.")
 def download(model: str, target: str, overwrite: bool) -> None:
     """Write a model's file or folder here. Prints its path."""

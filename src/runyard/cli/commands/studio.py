@@ -69,7 +69,9 @@ def write_leading_page(link: str, home: Path) -> Path:
 @cli.command()
 @cli.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
 @cli.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
-@cli.option("--logdir", help="Where event files are copied to. [default: a temporary folder]")
+@cli.option(
+    "--logdir", type=cli.Path(), metavar="FOLDER", help="Where event files are copied to. [default: a temporary folder]"
+)
 @cli.option("--export", "export", is_flag=True, help="Only write what the runs logged as event files into --logdir.")
 def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bool) -> None:
     """Show runs in TensorBoard until Ctrl-C: the event files below their ./logs and ./outputs."""

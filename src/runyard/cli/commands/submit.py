@@ -75,7 +75,7 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
 @cli.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
 @cli.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
 @cli.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
-@cli.argument("script")
+@cli.argument("script", type=cli.Path())
 @cli.argument("arguments", nargs=-1, type=cli.UNPROCESSED, metavar="[-- ARGUMENTS...]")
 @cli.pass_context
 def submit(

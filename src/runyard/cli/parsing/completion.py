@@ -66,7 +66,7 @@ function _runyard_completion
         end
     end
 end
-complete --no-files --command runyard --arguments '(_runyard_completion)'
+complete --no-files --keep-order --command runyard --arguments '(_runyard_completion)'
 """
 
 SCRIPTS = {"bash": BASH, "fish": FISH, "zsh": ZSH}

@@ -102,7 +102,13 @@ class Path(ParamType):
         return self.path_type(path)
 
 
-UNPROCESSED = ParamType()
+class Unprocessed(ParamType):
+    """A word for another program, which shells complete as a file's name."""
+
+    completes = "file"
+
+
+UNPROCESSED = Unprocessed()
 TYPES: Dict[Any, ParamType] = {str: ParamType(), int: Number(int, "integer"), float: Number(float, "float")}
 
 
