@@ -13,6 +13,7 @@ from azureml.core import Experiment, ScriptRunConfig
 from azureml.exceptions import ActivityFailedException, AzureMLException, ExperimentExecutionException
 from tests.e2e.conftest import Submit, finish, log_of
 from tests.faults.yard import is_alive
+from tests.snapshots.folders import write
 from tests.waiting import wait_for
 
 
@@ -39,6 +40,17 @@ def test_a_missing_package_is_named_with_how_to_add_it(submit: Submit) -> None:
 
     assert "not_a_package_xyz" in message
     assert "pip install not_a_package_xyz" in message or "not-a-package-xyz" in message
+
+
+def test_a_file_that_an_ignore_rule_left_out_is_named_with_the_rule(submit: Submit, project: Path) -> None:
+    write(project, {".gitignore": "*.log\ndata/\n", "data/train.csv": "1,2\n", "data/more/x.csv": "3\n"})
+    error = finish(submit("open('data/train.csv')"))["error"]["error"]["message"]
+
+    assert "FileNotFoundError" in error
+    assert "`data/train.csv` is not in the run's snapshot: line 2 of `.gitignore` (`data/`) leaves `data/` out" in error
+    assert "(2 file(s), 6 bytes in all)" in error and "add the line `!data/` to `.amlignore`" in error
+    write(project, {".amlignore": "!data/\n"})
+    assert finish(submit("open('data/train.csv')"))["status"] == "Completed", "the hint leads to success"
 
 
 @pytest.mark.parametrize("code", [1, 3, 255])

@@ -69,6 +69,13 @@ def test_an_uncaught_exception_is_described_and_still_printed(script: Script, ve
     assert script.facts("ends") == [{"pid": told["pid"], "ok": False, "code": 1}]
 
 
+def test_a_missing_file_is_named_also_behind_another_exception(script: Script) -> None:
+    script.run("try:\n    open('data/x.csv')\nexcept OSError:\n    raise ValueError('cannot load')\n")
+    [told] = script.facts("exceptions")
+
+    assert (told["type"], told["missing_file"]) == ("ValueError", os.path.abspath("data/x.csv"))
+
+
 def test_a_missing_module_is_named(script: Script) -> None:
     script.run("import no_such_package.part\n")
 

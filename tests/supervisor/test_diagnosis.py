@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runyard.core.specs import JobSpec, NodeSpec, RunSpec
+from runyard.snapshots.left_out import LeftOutRule, to_text
 from runyard.supervisor.diagnosis.diagnosis import describe_failure, document_of, name_ranks
 from runyard.supervisor.run_folder import RunFolder
 
@@ -330,3 +332,36 @@ def test_ranks_are_named_as_people_do(ranks_named: list[int], text: str) -> None
 
 def test_of_many_ranks_some_are_named() -> None:
     assert name_ranks(range(64)) == "Ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 53 more"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "message", "facts", "named"),
+    [
+        ("FileNotFoundError", "[Errno 2] No such file or directory", {"missing_file": "{work}/data/x.csv"}, "data/"),
+        ("OSError", "[Errno 2] Unable to open file (name = 'm/best.pt', errno = 2)", {}, "m/best.pt"),
+        ("my.lib.LoadError", "cannot load", {"missing_file": "{work}/data"}, "data/"),
+        ("tensorflow.errors.NotFoundError", "data/x.csv; No such file or directory", {}, "data/"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'other.csv'", {}, ""),
+        ("FileNotFoundError", "", {"missing_file": "/elsewhere/data/x.csv"}, ""),
+        ("ValueError", "column 'data' is empty", {}, ""),
+    ],
+)
+def test_a_missing_file_that_a_rule_left_out_is_explained(
+    ranks: Ranks, type_name: str, message: str, facts: dict[str, str], named: str
+) -> None:
+    rules = [
+        LeftOutRule(".gitignore", 3, "data/", ["data/"], 12, 3_000_000, True),
+        LeftOutRule("m/.gitignore", 1, "*.pt", ["m/last.pt"], 1, 5, False),
+    ]
+    job = replace(JOB, left_out=to_text(rules))
+    work = ranks.folder.at("work")
+    ranks.raised(0, 5, type_name, message, **{key: value.format(work=work) for key, value in facts.items()})
+    ranks.end(0, 6, code=1)
+    message = describe_failure(ranks.folder, ranks.launch, ranks.exits, job=job)["message"]
+
+    assert ("is not in the run's snapshot" in message) == bool(named)
+    if named == "data/":
+        assert "line 3 of `.gitignore` (`data/`) leaves `data/` out (12 file(s), 3.0 MB in all)" in message
+    elif named:
+        assert "line 1 of `m/.gitignore` (`*.pt`) leaves `m/best.pt` out (more than 1 file(s), 5 bytes" in message
+        assert "`!m/best.pt`" in message

@@ -18,6 +18,7 @@ from runyard.core.statuses import RunStatus
 DEFAULT_WORKSPACE = "default"
 SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapshot's id
 LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look like secrets and are not in the snapshot
+IGNORED_PROPERTY = "runyard.snapshot.ignored"  # of runs: what ignore files kept out, as `snapshots.left_out` writes it
 KIND = "model"
 
 

@@ -262,6 +262,7 @@ class JobSpec:
     shared_folder: str = ""  # on a file system that all nodes see: the work folder lies there; "": they share none
     bundle: str = ""  # SHA-256 of the archive of our code that nodes of a cluster fetch
     incarnation: str = ""  # of the process that joined for this node, on a cluster
+    left_out: str = ""  # what ignore files kept out of the snapshot: the run's IGNORED_PROPERTY
     external_writer: int = 0  # the number of the watched process when it is no part of the run; then `attempt` is 0
 
     @property

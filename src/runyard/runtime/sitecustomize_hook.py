@@ -37,6 +37,8 @@ _INTERRUPTED = (
 STACKS_SIGNAL = 50  # a real-time signal that no library is known to use; a number, because `signal` is slow to import
 STACKS_NAME = "runyard-stacks"
 _NO_SPACE = (28, 122)  # ENOSPC, EDQUOT; importing errno takes longer
+_NO_ENTRY = 2  # ENOENT
+_MOST_CAUSES = 10  # of an exception, looked at
 _OVERFLOW = "overflow"  # as in core/machine/disk.py
 _OVERFLOW_S = 2.0  # how long an exception's word waits for the supervisor to make that folder
 _STACKS_FD = 950  # out of the way of programs that count on low numbers
@@ -258,8 +260,21 @@ def _describe(value: Any, trace: Any) -> str:
         "message": str(value)[:_MOST_MESSAGE],
         "traceback": "".join(traceback.format_exception(kind, value, trace))[-_MOST_TRACEBACK:],
         "missing_module": value.name if isinstance(value, ModuleNotFoundError) else None,
+        "missing_file": _missing_file(value),
     }
     return json.dumps(facts)
+
+
+def _missing_file(value: Any) -> Optional[str]:
+    """Return the path of the file whose absence led to the exception, None when it was something else."""
+    for _ in range(_MOST_CAUSES):
+        name = value.filename if isinstance(value, OSError) and value.errno == _NO_ENTRY else None
+        if isinstance(name, (str, bytes)):
+            return os.path.abspath(os.fsdecode(name))
+        value = value.__cause__ or value.__context__
+        if value is None:
+            break
+    return None
 
 
 def _rank() -> Optional[int]:

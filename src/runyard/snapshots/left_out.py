@@ -34,7 +34,7 @@ class LeftOutRule(NamedTuple):
     def covers(self, path: str) -> Optional[str]:
         """Return the part of a path (below the source folder) that the line keeps out; None when it keeps it."""
         for shown in self.paths:
-            if path == shown or (shown.endswith("/") and path.startswith(shown)):
+            if path == shown or (shown.endswith("/") and f"{path}/".startswith(shown)):
                 return shown
         line = parse_line(self.text, self.line)
         base = self.file.rpartition("/")[0]
@@ -42,9 +42,12 @@ class LeftOutRule(NamedTuple):
             return None
         parts = path[len(base) + 1 if base else 0 :].split("/")
         for count, name in enumerate(parts, start=1):
-            part, is_folder = "/".join(parts[:count]), count < len(parts)
-            if line.fits(part, name, is_folder=is_folder):
-                return (f"{base}/" if base else "") + part + "/" * is_folder
+            below = "/".join(parts[:count])
+            part = f"{base}/{below}" if base else below
+            if count == len(parts) and line.fits(below, name, is_folder=False):
+                return part
+            if line.fits(below, name, is_folder=True):  # of the last part nobody knows what it was
+                return f"{part}/"
         return None
 
 

@@ -16,7 +16,7 @@ from runyard.cli.lookup import no_such_file
 from runyard.cli.output import duration, moment, number, print_fields, size
 from runyard.cli.text import LogPrinter, plain, plain_block
 from runyard.core.errors import NotFound
-from runyard.core.records import MetricInfo, Run, RunFile
+from runyard.core.records import IGNORED_PROPERTY, MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.sdk.runs.details import PollInterval, attempts_of
 from runyard.sdk.runs.log_stream import BUILD_WAIT_S, STARTED_AGAIN, is_build_log, next_log, pick_log
@@ -78,6 +78,7 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
             ("command", command_of(run)),
             ("environment", _environment_text(run)),
             ("python", run.environment.get("interpreter") or run.spec.environment.interpreter),
+            ("left out", _left_out_text(run)),
             ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in run.tags.items())),
             ("parent", run.parent_id),
             ("page", page),
@@ -119,6 +120,14 @@ def _environment_text(run: Run) -> str:
     if spec.kind == "system" and spec.version is None:
         return ""
     return f"{spec.name}, version {spec.version}" if spec.version else spec.name
+
+
+def _left_out_text(run: Run) -> str:
+    if IGNORED_PROPERTY not in run.properties:
+        return ""
+    from runyard.sdk.runs.source import ignored_text  # it loads what takes snapshots
+
+    return ignored_text(run.properties)
 
 
 def _attempt_text(one: Mapping[str, Any]) -> str:

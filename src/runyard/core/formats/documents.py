@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         message: str
         traceback: str
         missing_module: Optional[str]
+        missing_file: Optional[str]  # absolute path of the file that does not exist
 
     class RankFacts(TypedDict, total=False):
         """Which rank it was and where it ran, as far as that is known."""

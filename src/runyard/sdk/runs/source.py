@@ -7,20 +7,23 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
-from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
+from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
 from runyard.sdk.config.texts import warn
 from runyard.sdk.runs.files import put_bytes
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.git import GitFacts, git_facts
+from runyard.snapshots.left_out import from_text, to_text
+from runyard.snapshots.notices import shown_size
 from runyard.snapshots.take import take_snapshot
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
 
+MOST_SHOWN = 3  # rules of ignore files
 PATCH_NAME = "git/uncommitted.patch"
 
 
@@ -52,7 +55,20 @@ def store_source(client: Client, folder: str) -> StoredSource:
     properties = {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id}
     if snapshot.left_out:
         properties[LEFT_OUT_PROPERTY] = snapshot.left_out
+    if snapshot.ignored:
+        properties[IGNORED_PROPERTY] = to_text(snapshot.ignored)
     return StoredSource(snapshot.id, snapshot.root, properties, facts.patch)
+
+
+def ignored_text(properties: Mapping[str, str]) -> str:
+    """Return what ignore files kept out of a run's snapshot, in one line; "" when that is nothing."""
+    rules = from_text(properties.get(IGNORED_PROPERTY) or "")
+    shown = [
+        f"{', '.join(rule.paths[:2])}{' …' if len(rule.paths) > 2 else ''} ({'' if rule.is_all else 'more than '}"
+        f"{rule.files:,} file(s), {shown_size(rule.size_bytes)}; {rule.file} line {rule.line})"
+        for rule in rules[:MOST_SHOWN]
+    ]
+    return "; ".join([*shown, *([f"{len(rules) - MOST_SHOWN} more"] if len(rules) > MOST_SHOWN else [])])
 
 
 def store_file(client: Client, path: str) -> StoredSource:

@@ -214,7 +214,7 @@ def find_failure(
     first, others = failures[0], [end for end in failures[1:] if end.weight != FailureWeight.HELPER]
     return Finding(
         code="ExitCodeUnknown" if first.record.get("unknown") else "UserError",
-        about=_about_first(first, launch, job),
+        about=[*_about_first(first, launch, job), *_about_missing_file(folder, first, job)],
         details=_details(first, others, job),
         weight=first.weight,
         early=[int(one["rank"]) for one in exits if _ended_well_before(one, first)],
@@ -291,6 +291,15 @@ def _about_first(first: RankEnd, launch: LaunchPlan, job: Optional[JobSpec]) -> 
     count = count_ranks(launch)
     where = [_where(first, job, count)] if count > 1 else []
     return [first.cause.sentence, *where, *advice]
+
+
+def _about_missing_file(folder: RunFolder, first: RankEnd, job: Optional[JobSpec]) -> List[str]:
+    if job is None or not job.left_out:
+        return []
+    from runyard.supervisor.diagnosis.missing_files import explain_left_out  # few snapshots lack anything
+
+    text = explain_left_out(first.exception, job.left_out, folder.at("work"))
+    return [text] if text else []
 
 
 def _where(first: RankEnd, job: Optional[JobSpec], count: int) -> str:
