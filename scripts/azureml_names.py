@@ -23,6 +23,7 @@ from azureml_reasons import ANOTHER_CLASS, PACKAGES, PRIVATE_HOMES, PRIVATE_MEMB
 
 import azureml.core
 from runyard.sdk.absent import table
+from runyard.sdk.compute.services import ServiceCompute
 from runyard.sdk.placeholders import placeholder
 
 LIST = Path(__file__).with_name("azureml_names.tsv")
@@ -47,7 +48,7 @@ ACCEPTED_ONLY = {
     "azureml.telemetry": "set_diagnostics_collection",
 }
 # Kept on the object, and refused at submit.
-REFUSED_AT_SUBMIT = {"RunConfiguration": "data datacaches output_data"}
+REFUSED_AT_SUBMIT = {"RunConfiguration": "datacaches"}
 
 INTRODUCTION = """\
 # Names of azureml
@@ -57,7 +58,8 @@ azureml-opendatasets, azureml-widgets and azureml-tensorboard (release 1.61), ea
 otherwise than in Azure is in [Differences from Azure](../azureml-differences.md).
 
 - *supported*: it is there and takes every parameter of Azure's.
-- *partly*: it is there, and lacks the parameters that are named.
+- *partly*: it is there, and lacks the parameters that are named. Compute of an Azure service can be looked for, which
+  finds none; attaching it is refused.
 - *without effect*: accepted, so that scripts run on.
 - *refused*: it imports, and its use says what it was, why it is not here and what to use instead. A module of a package
   of its own is an ImportError, so that libraries that look for it go on without it.
@@ -165,7 +167,8 @@ def state(entry: Entry) -> State:
     if entry.member in unused_settings(find(entry.module, entry.owner)):
         return State(WITHOUT_EFFECT, [])
     lacking = [name for name in entry.parameters if not takes(target, name)]
-    return State(PARTLY if lacking else SUPPORTED, lacking)
+    is_looked_for = inspect.isclass(target) and issubclass(target, ServiceCompute)
+    return State(PARTLY if lacking or is_looked_for else SUPPORTED, lacking)
 
 
 def is_accepted_only(entry: Entry) -> bool:
@@ -188,7 +191,7 @@ def set_attributes(cls: Any) -> frozenset[str]:
         if base.__module__.startswith(("runyard", "azureml")):
             for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(base)))):
                 targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-                for target in targets:
+                for target in (part for one in targets for part in (one.elts if isinstance(one, ast.Tuple) else [one])):
                     if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in ("self", "made"):
                         found.add(target.attr)
             found.update(getattr(base, "__annotations__", {}))

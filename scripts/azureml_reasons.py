@@ -313,8 +313,6 @@ PRIVATE_HOMES = {
 PRIVATE_MEMBERS = {
     "CondaDependencies": "_merge_dependencies",
     "Dataset": "_dataflow",
-    "HyperDriveConfig": "_run_config",
-    "PyTorch": "_estimator_config",
     "TabularDataset": "_create _dataflow _definition",
     "Workspace": "_get_or_create _initialize_folder",
 }

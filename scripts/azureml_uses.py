@@ -29,6 +29,7 @@ from azureml_reasons import RULES
 from runyard.core.errors import AbsentModule, AbsentName
 from runyard.sdk.absent import reason_of, table
 from runyard.sdk.config.objects import SealedConfig
+from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
 STORED = Path(__file__).with_name("azureml_uses.tsv")
@@ -59,6 +60,8 @@ OUTSIDE = {
     ),
     **dict.fromkeys(("featurestore", "maintenance"), "other"),
 }
+# The class of early 2019 was both: `Dataset.get(...)` and its like return these here.
+RETURNED = {"Dataset": (TabularDataset, FileDataset)}
 CONTAINERS = re.compile(r"\b(Dict|List|Iterator|Sequence|Iterable|Tuple|CallableDict|Mapping)\[")
 
 
@@ -351,7 +354,7 @@ def judge(use: Use) -> tuple[str, str]:
         return REFUSED, reason_of(f"{ref.module}.{ref.name}")
     if ref.member:
         # What is declared as a base may be any of its kinds: a submit returns a Run, or a HyperDriveRun.
-        states = [member_state(kind, use) for kind in (owner, *kinds_of(owner))]
+        states = [member_state(kind, use) for kind in (owner, *RETURNED.get(ref.name, ()), *kinds_of(owner))]
         return next((state for state in states if state[0] in (WORKS, NO_EFFECT)), states[0])
     wrong = unknown_keywords(owner, use.keywords)
     if wrong:

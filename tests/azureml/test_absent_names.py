@@ -75,13 +75,13 @@ def test_a_name_that_nobody_has_is_pythons_own_error() -> None:
 
 
 def test_a_class_that_is_not_here_imports_and_is_refused_on_use() -> None:
-    compute: Any = importlib.import_module("azureml.core.compute")
+    data: Any = importlib.import_module("azureml.data")
 
-    assert not isinstance(3, compute.DatabricksCompute)
-    with pytest.raises(NotYetSupported, match=r"DatabricksCompute` is not part of Runyard"):
-        compute.DatabricksCompute("workspace", "name")
-    with pytest.raises(AttributeError, match=r"DatabricksCompute\.attach_configuration` is not part of Runyard"):
-        _ = compute.DatabricksCompute.attach_configuration
+    assert not isinstance(3, data.HDFSOutputDatasetConfig)
+    with pytest.raises(NotYetSupported, match=r"HDFSOutputDatasetConfig` is not part of Runyard"):
+        data.HDFSOutputDatasetConfig("name")
+    with pytest.raises(AttributeError, match=r"HDFSOutputDatasetConfig\.as_input` is not part of Runyard"):
+        _ = data.HDFSOutputDatasetConfig.as_input
 
 
 def test_a_member_that_is_not_here_is_an_attribute_error_that_says_what_to_use() -> None:
@@ -98,7 +98,7 @@ def test_what_we_have_is_found_at_microsofts_own_paths() -> None:
         "azureml.core.compute.amlcompute:ScaleSettings": "runyard.sdk.compute.target:ScaleSettings",
         "azureml.core.authentication:AuthenticationException": "azureml.exceptions:AuthenticationException",
         "azureml.core.runconfig:SparkConfiguration": "runyard.sdk.run_config.run_configuration:SparkConfiguration",
-        "azureml.data.azure_storage_datastore:AzureBlobDatastore": "azureml.core:Datastore",
+        "azureml.data.azure_storage_datastore:AzureBlobDatastore": "runyard.sdk.data.datastore:AzureBlobDatastore",
         "azureml.exceptions._azureml_exception:UserErrorException": "azureml.exceptions:UserErrorException",
         "azureml._common.exceptions:AzureMLException": "azureml.exceptions:AzureMLException",
         "azureml._restclient.exceptions:ServiceException": "azureml.exceptions:ServiceException",

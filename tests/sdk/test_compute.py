@@ -130,7 +130,8 @@ def test_an_instance_is_stopped_and_started(workspace: Workspace) -> None:
 
     assert type(made) is ComputeInstance and made.get_status().state == "Running"
     made.stop(wait_for_completion=True, show_output=True)
-    assert ComputeInstance(workspace, "my-instance").get_status().serialize() == {"state": "Stopped", "errors": []}
+    stopped = ComputeInstance(workspace, "my-instance").get_status().serialize()
+    assert (stopped["state"], stopped["errors"], stopped["vmSize"]) == ("Stopped", [], "STANDARD_D3_V2")
     made.restart()
     assert made.get_status().state == "Running"
     with pytest.raises(ComputeTargetException, match="is a ComputeInstance, not a AmlCompute"):

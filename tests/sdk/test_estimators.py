@@ -222,7 +222,7 @@ def test_parameter_servers_may_be_given_as_an_object(training: Any) -> None:
         (Estimator, {"use_docker": False, "custom_docker_image": "i"}, "An image is used in a container only"),
         (Estimator, {"custom_docker_image": "i", "image_registry_details": "r"}, "must be a ContainerRegistry"),
         (Estimator, {"script_params": ["--a", 1]}, "script_params is a list"),
-        (Estimator, {"inputs": STORE}, "inputs is a Datastore"),
+        (Estimator, {"inputs": STORE}, "inputs is no list: it is of type AzureBlobDatastore"),
         (Estimator, {"inputs": ["data"]}, "inputs holds a str"),
         (Estimator, {"pip_packages": "numpy"}, "must be a list"),
         (Estimator, {"entry_script": "train.ipynb"}, "is a notebook"),

@@ -44,7 +44,7 @@ def test_a_misspelt_keyword_is_refused_with_the_name_that_was_meant(
 
 
 def test_a_keyword_that_resembles_none_is_refused_with_all_there_are() -> None:
-    with pytest.raises(TypeError, match=r"'zzz'. It takes: allow_offline\."):
+    with pytest.raises(TypeError, match=r"'zzz'. It takes: allow_offline, used_for_context_manager\."):
         Run.get_context(zzz=1)
 
 

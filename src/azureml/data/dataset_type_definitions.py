@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.dataset import PromoteHeadersBehavior
+from runyard.sdk.data.dataset import FileEncoding, PromoteHeadersBehavior, SkipLinesBehavior
 from runyard.sdk.names import absent_names
 
 __getattr__ = absent_names(__name__)
 
-__all__ = ["PromoteHeadersBehavior"]
+__all__ = ["FileEncoding", "PromoteHeadersBehavior", "SkipLinesBehavior"]

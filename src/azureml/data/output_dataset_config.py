@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.inputs import OutputFileDatasetConfig
+from runyard.sdk.data.outputs import OutputDatasetConfig, OutputFileDatasetConfig, OutputTabularDatasetConfig
 from runyard.sdk.names import absent_names
 
 __getattr__ = absent_names(__name__)
 
-__all__ = ["OutputFileDatasetConfig"]
+__all__ = ["OutputDatasetConfig", "OutputFileDatasetConfig", "OutputTabularDatasetConfig"]

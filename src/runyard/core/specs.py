@@ -110,7 +110,7 @@ class DatasetOutputSpec:
     overwrite: bool = False
     source: Optional[str] = None  # where the run writes, below its work folder
     globs: List[str] = field(default_factory=list)
-    register: Dict[str, Any] = field(default_factory=dict)  # {name, description, tags}
+    register: Dict[str, Any] = field(default_factory=dict)  # {name, description, tags, kind, reader, steps, glob}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.plain import to_plain
-from runyard.core.specs import MOUNT, DatasetInputSpec, DatasetOutputSpec, DatasetSpec, DataSource
+from runyard.core.specs import FILE, MOUNT, DatasetInputSpec, DatasetOutputSpec, DatasetSpec, DataSource
 from runyard.data.base import Storage, StoredFile
 from runyard.data.folder import below, clean_data_path, iter_files
 from runyard.data.references import Node
@@ -282,10 +282,11 @@ def deliver_output(name: str, output: DatasetOutputSpec, storage: Storage, node:
 
 def registered_output(output: DatasetOutputSpec, run_id: str) -> Dict[str, Any]:
     """Return the document of the dataset that a run's output becomes."""
-    form = output.register.get("partition_format")
-    reader = {"partition_format": form} if form else {}
-    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)], reader=reader)
-    about = {"description": output.register.get("description") or "", "tags": dict(output.register.get("tags") or {})}
+    asked = output.register
+    source = DataSource(output.datastore, "/".join(filter(None, (output.path, asked.get("glob")))))
+    reader, steps = dict(asked.get("reader") or {}), list(asked.get("steps") or [])
+    spec = DatasetSpec(str(uuid.uuid4()), asked.get("kind") or FILE, [source], steps=steps, reader=reader)
+    about = {"description": asked.get("description") or "", "tags": dict(asked.get("tags") or {})}
     return {"spec": to_plain(spec), **about, "run_id": run_id}
 
 

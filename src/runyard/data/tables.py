@@ -64,8 +64,9 @@ def read_batches(
         header = reader.get("header", True)
         if header == FIRST_ONLY and index > 0 and schema is not None:
             header = [name for name in schema.names if name != PATH_COLUMN and name not in (partitions or [{}])[0]]
-        with _explained(named, reader):
-            for read in _read(path, {**reader, "header": header}, fail):
+        skipped = reader.get("skip_rows", 0) if index == 0 or reader.get("skip_mode") != FIRST_ONLY else 0
+        with _explained(named, reader), _without_comments(path, reader) as plain:
+            for read in _read(plain, {**reader, "header": header, "skip_rows": skipped}, fail):
                 said = dict(partitions[index]) if partitions else {}
                 batch = _with_columns(read, {**({PATH_COLUMN: named} if reader.get("include_path") else {}), **said})
                 batch = _typed(batch, reader.get("types") or {}, fail)
@@ -99,6 +100,21 @@ def _explained(name: str, reader: Mapping[str, Any]) -> Iterator[None]:
             why=str(error).strip().partition("\n")[0][:500],
             hint=_HINTS[kind],
         ) from error
+
+
+@contextmanager
+def _without_comments(path: str, reader: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the path of the file without the lines that begin with the reader's `comment`."""
+    mark = reader.get("comment")
+    if not mark:
+        yield path
+        return
+    encoding = _codec(reader)
+    with tempfile.NamedTemporaryFile("w", encoding=encoding, newline="") as plain:
+        with open(path, encoding=encoding, newline="") as lines:
+            plain.writelines(line for line in lines if not line.startswith(mark))
+        plain.flush()
+        yield plain.name
 
 
 def _read(path: str, reader: Mapping[str, Any], fail: bool) -> Iterator[Batch]:
@@ -185,6 +201,7 @@ def _open_delimited(path: str, reader: Mapping[str, Any], names: Optional[List[s
     read = csv.ReadOptions(
         block_size=_BLOCK,
         encoding=_codec(reader),
+        skip_rows=int(reader.get("skip_rows", 0)),
         column_names=None if has_names else names,
         autogenerate_column_names=not has_names and names is None,
     )

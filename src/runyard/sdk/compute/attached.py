@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
 
 
-_NAMED = ("description", "tags")
+_NAMED = ("description", "tags", "vm_size", "location")
 MOST_KEY_BYTES = 1 << 20
 
 
@@ -31,12 +31,19 @@ class AttachConfiguration(ComputeConfiguration):
     _is_attach = True
     _type = ""
 
+    def __init__(
+        self, *, description: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None, **options: Any
+    ) -> None:
+        for name, value in options.items():
+            setattr(self, name, value)
+        super().__init__("", tags, description)
+
     def validate_configuration(self) -> None:
         """Raises ComputeTargetException: no target can be like this."""
         self._spec()
 
     def _options(self) -> Dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in (*_NAMED, "vm_size")}
+        return {name: value for name, value in vars(self).items() if name not in _NAMED}
 
     def _spec(self) -> ComputeSpec:
         options = {name: value for name, value in self._options().items() if value is not None}
@@ -58,18 +65,36 @@ class RemoteComputeAttachConfiguration(AttachConfiguration):
     """One host or several, reached over SSH by key. `private_key_file` is read here and travels to the server."""
 
     _type = REMOTE
-    username: str = ""
-    address: Any = None
-    ssh_port: int = SSH_PORT
-    slots: int = 1
-    private_key_file: str = ""
-    known_hosts_file: str = ""
-    password: str = ""
-    private_key_passphrase: str = ""
-    subscription_id: Optional[str] = None
-    resource_group: Optional[str] = None
-    vm_name: Optional[str] = None
-    resource_id: Optional[str] = None
+
+    def __init__(
+        self,
+        username: str = "",
+        subscription_id: Optional[str] = None,
+        resource_group: Optional[str] = None,
+        vm_name: Optional[str] = None,
+        resource_id: Optional[str] = None,
+        address: Union[str, Sequence[Any], None] = None,
+        ssh_port: int = SSH_PORT,
+        password: str = "",
+        private_key_file: str = "",
+        private_key_passphrase: str = "",
+        *,
+        slots: int = 1,
+        known_hosts_file: str = "",
+        python: Optional[str] = None,
+        node_home: Optional[str] = None,
+        shared_folder: Optional[str] = None,
+        description: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        self.username, self.address, self.ssh_port, self.slots = username, address, ssh_port, slots
+        self.private_key_file, self.known_hosts_file = private_key_file, known_hosts_file
+        self.password, self.private_key_passphrase = password, private_key_passphrase
+        self.subscription_id, self.resource_group = subscription_id, resource_group
+        self.vm_name, self.resource_id = vm_name, resource_id
+        super().__init__(
+            description=description, tags=tags, python=python, node_home=node_home, shared_folder=shared_folder
+        )
 
     def validate_configuration(self) -> None:
         if self.password or self.private_key_passphrase:

@@ -11,21 +11,29 @@ from runyard.sdk.exceptions import ComputeTargetException
 
 PRIORITIES = ("dedicated", "lowpriority")
 PORT_ACCESS = "NotSpecified"
+_PORT_ACCESSES = (PORT_ACCESS, "Enabled", "Disabled")
+_KINDS: Dict[str, Any] = {"vm_size": str, "tags": Mapping, "description": str, "location": str}
 
 
 class ComputeConfiguration(AzureClass):
     """Its attributes are the parameters of `provisioning_configuration`."""
 
-    vm_size: str = ""
-    tags: Optional[Mapping[str, Any]] = None
-    description: Optional[str] = None
-    location: Optional[str] = None
     _is_attach = False
 
-    def __init__(self, **given: Any) -> None:
-        for name, value in given.items():
-            setattr(self, name, value)
-        self.vm_size = self.vm_size or ""
+    def __init__(
+        self,
+        vm_size: Optional[str] = "",
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        location: Optional[str] = None,
+    ) -> None:
+        self.vm_size = vm_size or ""
+        self.tags, self.description, self.location = tags, description, location
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                words = "a dict" if kind is Mapping else "a text"
+                raise ComputeTargetException(f"{name} is {value!r:.100}; it must be {words}.")
         self.validate_configuration()
 
     def validate_configuration(self) -> None:
@@ -44,20 +52,37 @@ class ComputeConfiguration(AzureClass):
 class AmlComputeProvisioningConfiguration(ComputeConfiguration):
     """A pool of `max_nodes` nodes. What only Azure's services act on is kept and reported once."""
 
-    vm_priority: str = PRIORITIES[0]
-    min_nodes: Any = 0
-    max_nodes: Any = None
-    idle_seconds_before_scaledown: Any = DEFAULT_IDLE_SECONDS
-    admin_username: Optional[str] = None
-    admin_user_password: Optional[str] = None
-    admin_user_ssh_key: Optional[str] = None
-    vnet_resourcegroup_name: Optional[str] = None
-    vnet_name: Optional[str] = None
-    subnet_name: Optional[str] = None
-    remote_login_port_public_access: str = PORT_ACCESS
-    identity_type: Optional[str] = None
-    identity_id: Any = None
-    enable_node_public_ip: bool = True
+    def __init__(
+        self,
+        vm_size: str = "",
+        vm_priority: str = PRIORITIES[0],
+        min_nodes: Any = 0,
+        max_nodes: Any = None,
+        idle_seconds_before_scaledown: Any = DEFAULT_IDLE_SECONDS,
+        admin_username: Optional[str] = None,
+        admin_user_password: Optional[str] = None,
+        admin_user_ssh_key: Optional[str] = None,
+        vnet_resourcegroup_name: Optional[str] = None,
+        vnet_name: Optional[str] = None,
+        subnet_name: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        remote_login_port_public_access: str = PORT_ACCESS,
+        identity_type: Optional[str] = None,
+        identity_id: Any = None,
+        compute_location: Optional[str] = None,
+        enable_node_public_ip: bool = True,
+    ) -> None:
+        self.vm_priority, self.min_nodes, self.max_nodes = vm_priority, min_nodes, max_nodes
+        self.idle_seconds_before_scaledown = idle_seconds_before_scaledown
+        self.admin_username, self.admin_user_password = admin_username, admin_user_password
+        self.admin_user_ssh_key = admin_user_ssh_key
+        self.vnet_resourcegroup_name, self.vnet_name, self.subnet_name = vnet_resourcegroup_name, vnet_name, subnet_name
+        self.remote_login_port_public_access = remote_login_port_public_access
+        self.identity_type, self.identity_id = identity_type, identity_id
+        self.compute_location = self.location = compute_location
+        self.enable_node_public_ip = enable_node_public_ip
+        super().__init__(vm_size, tags, description, compute_location)
 
     def validate_configuration(self) -> None:
         """Raises ComputeTargetException: no pool can be like this."""
@@ -73,6 +98,11 @@ class AmlComputeProvisioningConfiguration(ComputeConfiguration):
         if self.max_nodes < self.min_nodes:
             raise ComputeTargetException(
                 f"max_nodes is {self.max_nodes}, less than min_nodes, which is {self.min_nodes}."
+            )
+        if self.remote_login_port_public_access not in _PORT_ACCESSES:
+            raise ComputeTargetException(
+                f"remote_login_port_public_access is {self.remote_login_port_public_access!r}. "
+                f"There are: {', '.join(_PORT_ACCESSES)}."
             )
         self._check_together("vnet_resourcegroup_name", "vnet_name", "subnet_name")
         has_secret = self.admin_user_password or self.admin_user_ssh_key
@@ -117,10 +147,20 @@ class AmlComputeProvisioningConfiguration(ComputeConfiguration):
 class BatchAiComputeProvisioningConfiguration(ComputeConfiguration):
     """The pool of 2018. Without autoscale its nodes are there all the time."""
 
-    vm_priority: str = PRIORITIES[0]
-    autoscale_enabled: bool = False
-    cluster_min_nodes: Any = 0
-    cluster_max_nodes: Any = None
+    def __init__(
+        self,
+        vm_size: str = "",
+        vm_priority: str = PRIORITIES[0],
+        autoscale_enabled: bool = False,
+        cluster_min_nodes: Any = 0,
+        cluster_max_nodes: Any = None,
+        location: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+    ) -> None:
+        self.vm_priority, self.autoscale_enabled = vm_priority, autoscale_enabled
+        self.cluster_min_nodes, self.cluster_max_nodes = cluster_min_nodes, cluster_max_nodes
+        super().__init__(vm_size, tags, description, location)
 
     def validate_configuration(self) -> None:
         self.cluster_min_nodes = number("cluster_min_nodes", self.cluster_min_nodes or 0)
@@ -146,8 +186,26 @@ class BatchAiComputeProvisioningConfiguration(ComputeConfiguration):
 class ComputeInstanceProvisioningConfiguration(ComputeConfiguration):
     """One node for one run at a time."""
 
-    ssh_public_access: bool = False
-    admin_user_ssh_public_key: Optional[str] = None
+    def __init__(
+        self,
+        vm_size: str = "",
+        ssh_public_access: bool = False,
+        admin_user_ssh_public_key: Optional[str] = None,
+        vnet_resourcegroup_name: Optional[str] = None,
+        vnet_name: Optional[str] = None,
+        subnet_name: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        assigned_user_object_id: Optional[str] = None,
+        assigned_user_tenant_id: Optional[str] = None,
+        *,
+        location: Optional[str] = None,
+    ) -> None:
+        self.ssh_public_access, self.admin_user_ssh_public_key = ssh_public_access, admin_user_ssh_public_key
+        self.vnet_resourcegroup_name, self.vnet_name, self.subnet_name = vnet_resourcegroup_name, vnet_name, subnet_name
+        self.assigned_user_object_id = assigned_user_object_id
+        self.assigned_user_tenant_id = assigned_user_tenant_id
+        super().__init__(vm_size, tags, description, location)
 
     def _spec(self) -> ComputeSpec:
         own = ("tags", "description", "location")
@@ -158,7 +216,9 @@ class ComputeInstanceProvisioningConfiguration(ComputeConfiguration):
 class DsvmProvisioningConfiguration(ComputeInstanceProvisioningConfiguration):
     """Azure's virtual machine for data science: one node for one run at a time."""
 
-    ssh_port: Any = None
+    def __init__(self, vm_size: str = "", ssh_port: Optional[int] = None, location: Optional[str] = None) -> None:
+        self.ssh_port = ssh_port
+        super().__init__(vm_size, location=location)
 
 
 def number(name: str, value: Any) -> int:

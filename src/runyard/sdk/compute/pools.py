@@ -23,7 +23,9 @@ from runyard.sdk.compute.target import (
     AmlComputeStatus,
     ComputeTarget,
     ScaleSettings,
+    moment,
     node_dicts,
+    pool_status,
     scale_settings,
 )
 from runyard.sdk.config.texts import note_without_effect
@@ -59,12 +61,36 @@ VM_SIZES: Tuple[Dict[str, Any], ...] = tuple(
 class ComputeInstanceStatus(AzureClass):
     """One look at an instance: `state` is Running or Stopped."""
 
-    def __init__(self, state: str, errors: List[Any]) -> None:
-        self.state = state
-        self.errors = errors
+    def __init__(
+        self,
+        creation_time: Any,
+        created_by_user_name: Optional[str],
+        created_by_user_id: Optional[str],
+        created_by_user_org: Optional[str],
+        errors: List[Any],
+        modified_time: Any,
+        state: str,
+        vm_size: str,
+    ) -> None:
+        self.creation_time, self.modified_time = creation_time, modified_time
+        self.created_by_user_name = created_by_user_name
+        self.created_by_user_id = created_by_user_id
+        self.created_by_user_org = created_by_user_org
+        self.errors, self.state, self.vm_size = errors, state, vm_size
 
     def serialize(self) -> Dict[str, Any]:
-        return {"state": self.state, "errors": self.errors}
+        return {
+            "errors": self.errors,
+            "creationTime": moment(self.creation_time) or None,
+            "createdBy": {
+                "userObjectId": self.created_by_user_id,
+                "userTenantId": self.created_by_user_org,
+                "userName": self.created_by_user_name,
+            },
+            "modifiedTime": moment(self.modified_time) or None,
+            "state": self.state,
+            "vmSize": self.vm_size,
+        }
 
     def __repr__(self) -> str:
         return f"ComputeInstanceStatus({self.serialize()!r})"
@@ -114,7 +140,11 @@ class ComputeInstance(ComputeTarget):
 
     def get_status(self) -> ComputeInstanceStatus:
         self.refresh_state()
-        return ComputeInstanceStatus(STOPPED if self._record.spec.is_stopped else RUNNING, [])
+        record = self._record
+        state = STOPPED if record.spec.is_stopped else RUNNING
+        return ComputeInstanceStatus(
+            record.created_at, None, None, None, [], record.updated_at, state, record.spec.vm_size
+        )
 
     def start(self, wait_for_completion: bool = False, show_output: bool = False) -> None:
         """Let runs start on it."""
@@ -143,7 +173,7 @@ class DsvmCompute(ComputeInstance):
         vm_size: Optional[str] = None, ssh_port: Optional[int] = None, location: Optional[str] = None
     ) -> DsvmProvisioningConfiguration:
         """Return what `ComputeTarget.create` takes."""
-        return DsvmProvisioningConfiguration(vm_size=vm_size, ssh_port=ssh_port, location=location)
+        return DsvmProvisioningConfiguration(vm_size or "", ssh_port, location)
 
 
 @raises_azure_errors
@@ -176,7 +206,8 @@ class AmlCompute(ComputeTarget):
         Raises:
             ComputeTargetException: no pool can be like this.
         """
-        return AmlComputeProvisioningConfiguration(**locals())
+        given = locals()
+        return AmlComputeProvisioningConfiguration(compute_location=given.pop("location"), **given)
 
     @property
     def scale_settings(self) -> ScaleSettings:
@@ -197,7 +228,7 @@ class AmlCompute(ComputeTarget):
     def get_status(self) -> AmlComputeStatus:
         """Return how many nodes are there and what they do."""
         self.refresh_state()
-        return AmlComputeStatus(self._record)
+        return pool_status(self._record)
 
     def wait_for_completion(  # type: ignore[override]  # Azure's own order of parameters
         self,
@@ -264,7 +295,7 @@ class AmlCompute(ComputeTarget):
         return f"{name} is ready: {there} of at most {spec.max_nodes} nodes are up, others come when runs need them."
 
     def _serialized_properties(self) -> Dict[str, Any]:
-        status = AmlComputeStatus(self._record).serialize()
+        status = pool_status(self._record).serialize()
         return {**status, "provisioningState": SUCCEEDED}
 
 

@@ -343,21 +343,32 @@ class ScaleSettings(AzureClass):
 class AmlComputeStatus(AzureClass):
     """One look at a pool."""
 
-    def __init__(self, target: records.ComputeTarget) -> None:
-        spec = target.spec
-        self.node_state_counts = _on_cluster(target) if spec.backend else _on_this_machine(target)
-        self.current_node_count = sum(self.node_state_counts.values())
-        self.target_node_count = self.current_node_count
-        self.allocation_state = STEADY
-        self.allocation_state_transition_time = target.nodes_since
-        self.creation_time = target.created_at
-        self.modified_time = target.updated_at
-        self.provisioning_state = SUCCEEDED
-        self.provisioning_state_transition_time = None
-        self.errors: Optional[List[Any]] = [{"message": target.note}] if target.note else None
-        self.scale_settings = scale_settings(spec)
-        self.vm_priority = {"dedicated": "Dedicated", "lowpriority": "LowPriority"}.get(spec.vm_priority, "Dedicated")
-        self.vm_size = spec.vm_size
+    def __init__(
+        self,
+        allocation_state: str,
+        allocation_state_transition_time: Any,
+        creation_time: Any,
+        current_node_count: int,
+        errors: Optional[List[Any]],
+        modified_time: Any,
+        node_state_counts: Dict[str, int],
+        provisioning_state: str,
+        provisioning_state_transition_time: Any,
+        scale_settings: ScaleSettings,
+        target_node_count: int,
+        vm_priority: str,
+        vm_size: str,
+    ) -> None:
+        self.allocation_state = allocation_state
+        self.allocation_state_transition_time = allocation_state_transition_time
+        self.creation_time, self.modified_time = creation_time, modified_time
+        self.current_node_count, self.target_node_count = current_node_count, target_node_count
+        self.errors = errors
+        self.node_state_counts = node_state_counts
+        self.provisioning_state = provisioning_state
+        self.provisioning_state_transition_time = provisioning_state_transition_time
+        self.scale_settings = scale_settings
+        self.vm_priority, self.vm_size = vm_priority, vm_size
 
     def serialize(self) -> Dict[str, Any]:
         return {
@@ -378,6 +389,27 @@ class AmlComputeStatus(AzureClass):
 
     def __repr__(self) -> str:
         return f"AmlComputeStatus({self.serialize()!r})"
+
+
+def pool_status(target: records.ComputeTarget) -> AmlComputeStatus:
+    spec = target.spec
+    counts = _on_cluster(target) if spec.backend else _on_this_machine(target)
+    there = sum(counts.values())
+    return AmlComputeStatus(
+        allocation_state=STEADY,
+        allocation_state_transition_time=target.nodes_since,
+        creation_time=target.created_at,
+        current_node_count=there,
+        errors=[{"message": target.note}] if target.note else None,
+        modified_time=target.updated_at,
+        node_state_counts=counts,
+        provisioning_state=SUCCEEDED,
+        provisioning_state_transition_time=None,
+        scale_settings=scale_settings(spec),
+        target_node_count=there,
+        vm_priority={"dedicated": "Dedicated", "lowpriority": "LowPriority"}.get(spec.vm_priority, "Dedicated"),
+        vm_size=spec.vm_size,
+    )
 
 
 def scale_settings(spec: ComputeSpec) -> ScaleSettings:

@@ -122,11 +122,11 @@ class AbstractDataset(AzureClass):
 
     def take_sample(self: D, probability: float, seed: Optional[int] = None) -> D:
         """Return about that part, always the same ones for a seed."""
-        return self._with({"do": "sample", "fraction": _part(probability), "seed": seed})
+        return self._with({"do": "sample", "fraction": part_of_one(probability), "seed": seed})
 
     def random_split(self: D, percentage: float, seed: Optional[int] = None) -> Tuple[D, D]:
         """Return two datasets that share it out; `percentage` is about the first one's part."""
-        step = {"do": "split", "fraction": _part(percentage), "seed": seed}
+        step = {"do": "split", "fraction": part_of_one(percentage), "seed": seed}
         return self._with(step), self._with({**step, "rest": True})
 
     def register(
@@ -249,7 +249,7 @@ def _count(count: Any) -> int:
     return count
 
 
-def _part(value: Any) -> float:
+def part_of_one(value: Any) -> float:
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise UserErrorException(f"A part is a number from 0 to 1, found {value!r}.")
     return float(value)

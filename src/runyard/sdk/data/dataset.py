@@ -16,6 +16,7 @@ from runyard.data.folder import clean_data_path
 from runyard.data.tables import CODECS, COMBINED, DELIMITED, FIRST_ONLY, JSON_LINES, PARQUET
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
+from runyard.sdk.config.texts import warn_once
 from runyard.sdk.data.abstract_dataset import AbstractDataset, values_of
 from runyard.sdk.data.conditions import DataType, type_names
 from runyard.sdk.data.inputs import DataPath, DataReference, place_of_target
@@ -37,6 +38,27 @@ class PromoteHeadersBehavior(Enum):
     ALL_FILES_HAVE_SAME_HEADERS = 3
 
 
+class SkipLinesBehavior(Enum):
+    """Of which files `Dataset.from_delimited_files(skip_rows=...)` leaves the first lines out."""
+
+    NO_ROWS = 0
+    FROM_FIRST_FILE_ONLY = 1
+    FROM_ALL_FILES = 2
+
+
+class FileEncoding(Enum):
+    """A value of `encoding=`, as are the texts 'utf8', 'latin1' and so on."""
+
+    UTF8 = 0
+    ISO88591 = 1
+    LATIN1 = 2
+    ASCII = 3
+    UTF16 = 4
+    UTF32 = 5
+    UTF8BOM = 6
+    WINDOWS1252 = 7
+
+
 def header_of(header: Any) -> Any:
     """Return which files begin with the names of their columns: True, False, or a word of `data.tables`."""
     if header is PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS:
@@ -44,6 +66,23 @@ def header_of(header: Any) -> Any:
     if header is PromoteHeadersBehavior.COMBINE_ALL_FILES_HEADERS:
         return COMBINED
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
+
+
+def delimited_reader(include_path: bool, set_column_types: Any, separator: str, header: Any) -> Dict[str, Any]:
+    """Return how delimited files are read."""
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise UserErrorException(f"separator is one character, such as ',' or '\\t', found {separator!r}.")
+    return {
+        "format": DELIMITED,
+        "include_path": bool(include_path),
+        "types": type_names(set_column_types),
+        "separator": separator,
+        "header": header_of(header),
+    }
+
+
+def parquet_reader(include_path: bool, set_column_types: Any) -> Dict[str, Any]:
+    return {"format": PARQUET, "include_path": bool(include_path), "types": type_names(set_column_types)}
 
 
 class FileDatasetFactory(AzureClass):
@@ -118,12 +157,8 @@ class TabularDatasetFactory(AzureClass):
             encoding: utf8, iso88591, latin1, ascii, utf16, utf32, utf8bom or windows1252.
         """
         reader = {
-            "format": DELIMITED,
-            "include_path": bool(include_path),
+            **delimited_reader(include_path, set_column_types, separator, header),
             "infer_column_types": bool(infer_column_types),
-            "types": type_names(set_column_types),
-            "separator": separator,
-            "header": header_of(header),
             "support_multi_line": bool(support_multi_line),
             "empty_as_string": bool(empty_as_string),
             "encoding": encoding_of(encoding),
@@ -139,7 +174,7 @@ class TabularDatasetFactory(AzureClass):
         set_column_types: Optional[Dict[str, DataType]] = None,
         partition_format: Optional[str] = None,
     ) -> TabularDataset:
-        reader = {"format": PARQUET, "include_path": bool(include_path), "types": type_names(set_column_types)}
+        reader = parquet_reader(include_path, set_column_types)
         return _tabular(path, reader, validate, partition_format)
 
     @staticmethod
@@ -202,23 +237,68 @@ class TabularDatasetFactory(AzureClass):
         make_target_path_unique: bool = True,
     ) -> TabularDataset:
         """Write a DataFrame as Parquet to `target`, `(datastore, 'path')`, and register it under `name`."""
-        import tempfile
-        import uuid
+        place = _write_frame(
+            dataframe,
+            target,
+            show_progress=show_progress,
+            row_group_size=row_group_size,
+            is_unique=make_target_path_unique,
+        )
+        dataset = TabularDatasetFactory.from_parquet_files(place)
+        return dataset.register(place[0].workspace, name, description, tags, create_new_version=True)
 
-        datastore, place = place_of_target(target) if isinstance(target, (tuple, DataPath)) else (target, "")
-        folder = "/".join(filter(None, (place, str(uuid.uuid4()) if make_target_path_unique else "")))
-        with tempfile.TemporaryDirectory(prefix="runyard-frame-") as scratch:
-            path = os.path.join(scratch, "data.parquet")
-            dataframe.to_parquet(path, **({"row_group_size": row_group_size} if row_group_size else {}))
-            datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=show_progress)
-        dataset = TabularDatasetFactory.from_parquet_files((datastore, folder))
-        return dataset.register(datastore.workspace, name, description, tags, create_new_version=True)
+
+def _write_frame(
+    dataframe: Any,
+    target: Any,
+    *,
+    show_progress: bool = False,
+    row_group_size: Optional[int] = None,
+    is_unique: bool = True,
+) -> Tuple[Any, str]:
+    """Write a DataFrame as Parquet to a datastore and return where."""
+    import tempfile
+    import uuid
+
+    if not hasattr(dataframe, "to_parquet"):
+        raise UserErrorException(f"A pandas DataFrame is needed, found {type(dataframe).__name__}.")
+    if isinstance(target, DataReference):
+        target = (target.datastore, target.path_on_datastore or "")
+    datastore, place = place_of_target(target) if isinstance(target, (tuple, DataPath)) else (target, "")
+    if not hasattr(datastore, "upload_files"):
+        raise UserErrorException(f"target is (datastore, 'path'), found {target!r:.100}.")
+    folder = "/".join(filter(None, (place, str(uuid.uuid4()) if is_unique else "")))
+    with tempfile.TemporaryDirectory(prefix="runyard-frame-") as scratch:
+        path = os.path.join(scratch, "data.parquet")
+        dataframe.to_parquet(path, **({"row_group_size": row_group_size} if row_group_size else {}))
+        datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=show_progress)
+    return datastore, folder
 
 
 def _tabular(path: Any, reader: Dict[str, Any], validate: bool, partition_format: Optional[str]) -> TabularDataset:
     sources, workspace = sources_of(path)
     dataset = TabularDataset._new(workspace, sources, {**reader, **_partitioned(partition_format)})
     return _validated(dataset) if validate else dataset
+
+
+def _skipping(rows: Any, mode: Any, comment: Any) -> Dict[str, Any]:
+    """Return what the reader leaves out of delimited files.
+
+    Raises:
+        UserErrorException: it is no number of lines, or no beginning of one.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise UserErrorException(f"skip_rows is a number of lines, 0 or more, found {rows!r}.")
+    if not isinstance(mode, SkipLinesBehavior):
+        raise UserErrorException(f"skip_mode is one of SkipLinesBehavior, found {mode!r}.")
+    if comment is not None and not (isinstance(comment, str) and comment):
+        raise UserErrorException(f"comment is the text that a comment begins with, found {comment!r}.")
+    if rows and mode is SkipLinesBehavior.NO_ROWS:
+        warn_once("skip_rows has no effect with SkipLinesBehavior.NO_ROWS: skip_mode says of which files.")
+        rows = 0
+    first = {"skip_mode": FIRST_ONLY} if mode is SkipLinesBehavior.FROM_FIRST_FILE_ONLY else {}
+    skipped = {"skip_rows": rows, **first} if rows else {}
+    return {**skipped, **({"comment": comment} if comment else {})}
 
 
 def _partitioned(form: Optional[str]) -> Dict[str, Any]:
@@ -297,6 +377,13 @@ AnyDataset = Union[FileDataset, TabularDataset]
 
 class Dataset(AzureClass):
     """`Dataset.File` and `Dataset.Tabular` make datasets; the rest finds those that were registered."""
+
+    def __init__(self, definition: Any, workspace: Any = None, name: Optional[str] = None, id: Any = None) -> None:
+        given = ", ".join(type(one).__name__ for one in (definition, workspace, name, id) if one is not None)
+        unsupported(
+            f"A dataset made from a definition of Azure's data preparation ({given})",
+            hint="Dataset.Tabular.from_delimited_files((datastore, 'path')) makes one, Dataset.get_by_name finds one.",
+        )
 
     class Scenario:
         """What a dataset is for, in `Model.register(datasets=[(Dataset.Scenario.TRAINING, dataset)])`."""
@@ -391,11 +478,25 @@ class Dataset(AzureClass):
         encoding: Any = "utf8",
         quoting: bool = False,
         infer_column_types: bool = True,
+        skip_rows: int = 0,
+        skip_mode: SkipLinesBehavior = SkipLinesBehavior.NO_ROWS,
+        comment: Optional[str] = None,
         include_path: bool = False,
+        archive_options: Any = None,
         partition_format: Optional[str] = None,
     ) -> TabularDataset:
-        """Early 2019's `Dataset.Tabular.from_delimited_files`; `quoting` allows line breaks in quoted values."""
-        return TabularDatasetFactory.from_delimited_files(
+        """Early 2019's `Dataset.Tabular.from_delimited_files`.
+
+        Args:
+            quoting: allow line breaks in quoted values.
+            skip_rows: leave so many lines out at the beginning of the files that `skip_mode` says.
+            comment: leave lines out that begin with this.
+            archive_options: files in an archive are not read.
+        """
+        if archive_options is not None:
+            unsupported("Reading files inside an archive (archive_options)", hint="Unpack it and upload the files.")
+        reader = _skipping(skip_rows, skip_mode, comment)
+        made = TabularDatasetFactory.from_delimited_files(
             path,
             include_path=include_path,
             infer_column_types=infer_column_types,
@@ -405,6 +506,7 @@ class Dataset(AzureClass):
             support_multi_line=quoting,
             encoding=encoding,
         )
+        return made._read_by({**made._spec.reader, **reader}) if reader else made
 
     @staticmethod
     def from_parquet_files(
@@ -415,12 +517,36 @@ class Dataset(AzureClass):
 
     @staticmethod
     def from_json_files(
-        path: Any, encoding: Any = "utf8", include_path: bool = False, partition_format: Optional[str] = None
+        path: Any,
+        encoding: Any = "utf8",
+        flatten_nested_arrays: bool = False,
+        include_path: bool = False,
+        partition_format: Optional[str] = None,
     ) -> TabularDataset:
         """Early 2019's `Dataset.Tabular.from_json_lines_files`."""
+        if flatten_nested_arrays:
+            unsupported(
+                "A row for each item of a nested array (flatten_nested_arrays)",
+                hint="dataset.to_pandas_dataframe().explode('column') makes them.",
+            )
         return TabularDatasetFactory.from_json_lines_files(
             path, True, include_path, None, partition_format, encoding=encoding
         )
+
+    @staticmethod
+    @translates
+    def from_pandas_dataframe(dataframe: Any, path: Any = None, in_memory: bool = False) -> TabularDataset:
+        """Write a DataFrame as Parquet to `path`, `(datastore, 'path')`, and return it as a dataset.
+
+        Raises:
+            UserErrorException: no path is given. A dataset that is in memory alone cannot be given to a run.
+        """
+        if path is None or in_memory:
+            raise UserErrorException(
+                "A dataset lies on a datastore: Dataset.from_pandas_dataframe(frame, path=(datastore, 'folder')).\n"
+                "Without one, the DataFrame itself is all there is."
+            )
+        return TabularDatasetFactory.from_parquet_files(_write_frame(dataframe, path))
 
     @staticmethod
     def from_binary_files(path: Any) -> FileDataset:

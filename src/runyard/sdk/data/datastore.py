@@ -34,13 +34,50 @@ _FOLDER_HINT = (
 )
 
 
+class AbstractDatastore(AzureClass):
+    """Azure's base of datastores. Objects are made by `Datastore(workspace, name)` and `Datastore.register_...`."""
+
+    def __init__(self, workspace: Workspace, name: str, datastore_type: str) -> None:
+        raise UserErrorException(
+            f"A datastore of type {datastore_type!r} is not made by the base of the classes.\n"
+            f"Datastore({workspace.name!r:.50}, {name!r}) finds one; Datastore.register_azure_blob_container makes one."
+        )
+
+
+class AbstractAzureStorageDatastore(AbstractDatastore):
+    """Azure's base of datastores on a storage account."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: str,
+        datastore_type: str,
+        container_name: str,
+        account_name: str,
+        sas_token: Optional[str] = None,
+        account_key: Optional[str] = None,
+        protocol: Optional[str] = None,
+        endpoint: Optional[str] = None,
+    ) -> None:
+        given = (container_name, account_name, sas_token, account_key, protocol, endpoint)
+        if any(given):
+            super().__init__(workspace, name, f"{datastore_type} ({account_name}/{container_name})")
+        super().__init__(workspace, name, datastore_type)
+
+
 @raises_azure_errors
-class Datastore(AzureClass):
+class Datastore(AbstractAzureStorageDatastore):
     """A datastore of `workspace`, by default its default one.
 
     Raises:
         UserErrorException: there is none of that name.
     """
+
+    _own_keys: Optional[Dict[str, str]] = None  # of one that is not registered
+
+    def __new__(cls, workspace: Any = None, name: Optional[str] = None, *_more: Any, **_named: Any) -> Datastore:
+        """Return an AzureBlobDatastore: Azure has a class for each kind of storage, and here one has them all."""
+        return object.__new__(AzureBlobDatastore if cls is Datastore else cls)
 
     def __init__(self, workspace: Workspace, name: Optional[str] = None) -> None:
         documents = list_datastores(workspace)
@@ -398,6 +435,8 @@ class Datastore(AzureClass):
     def _keys(self) -> Dict[str, str]:
         import json  # most datastores are folders, which have no keys
 
+        if self._own_keys is not None:
+            return dict(self._own_keys)
         secret = self._document.get("secret")
         keys: Dict[str, str] = json.loads(self._secret(secret)) if secret else {}
         return keys
@@ -409,6 +448,10 @@ class Datastore(AzureClass):
         return dict(self._document.get("options") or {})
 
     def _secret(self, name: str) -> str:
+        if self._own_keys is not None:
+            import json
+
+            return json.dumps(self._own_keys)
         from runyard.client.calls.workspace import SecretCalls  # folders have none
 
         return SecretCalls(self._workspace._client.transport).get(self._workspace.name, name)
@@ -419,8 +462,51 @@ class Datastore(AzureClass):
         return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
 
 
-# Azure has a class for each kind of storage; here one has them all.
-AbstractDatastore = AbstractAzureStorageDatastore = AzureBlobDatastore = Datastore
+@raises_azure_errors
+class AzureBlobDatastore(Datastore):
+    """The class of all datastores. With a container and an account it is one that no workspace has registered.
+
+    Args:
+        container_name: of a container that is used as it is; without it, the workspace's datastore of that name.
+        request_session: without effect, as are the arguments after it: they are about services of Azure.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: Optional[str] = None,
+        container_name: Optional[str] = None,
+        account_name: Optional[str] = None,
+        sas_token: Optional[str] = None,
+        account_key: Optional[str] = None,
+        protocol: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        request_session: Any = None,
+        workspace_msi_has_access: bool = False,
+        subscription_id: Optional[str] = None,
+        resource_group: Optional[str] = None,
+        service_data_access_auth_identity: Any = None,
+    ) -> None:
+        from runyard.sdk.data.datastore_files import azure_documents
+
+        if container_name is None and account_name is None:
+            super().__init__(workspace, name)
+            return
+        if not (name and container_name and account_name):
+            raise UserErrorException("A datastore that is not registered needs name, container_name and account_name.")
+        note_without_effect(
+            {
+                "request_session": request_session,
+                "workspace_msi_has_access": workspace_msi_has_access or None,
+                "subscription_id": subscription_id,
+                "resource_group": resource_group,
+                "service_data_access_auth_identity": service_data_access_auth_identity,
+            }
+        )
+        keys = {"account_key": account_key, "sas_key": (sas_token or "").lstrip("?")}
+        document, self._own_keys = azure_documents(container_name, account_name, keys, protocol, endpoint)
+        self._workspace, self._name = workspace, reference_name(name)
+        self._document = {**document, "secret": name} if self._own_keys else document
 
 
 def check_new(workspace: Workspace, name: str, *, overwrite: bool) -> Document:

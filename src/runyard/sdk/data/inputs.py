@@ -1,24 +1,20 @@
-"""Data as inputs and outputs of a run: the objects that a user puts into a run's arguments.
+"""Data as inputs of a run: the objects that a user puts into a run's arguments.
 
-`DataReference` is a path on a datastore, `DatasetConsumptionConfig` a dataset, and `OutputFileDatasetConfig` a folder
-that the run writes and that ends on a datastore. `DataPath` names a place on a datastore; `DataPathComputeBinding` says
-how a run gets it.
+`DataReference` is a path on a datastore, `DatasetConsumptionConfig` a dataset. `DataPath` names a place on a datastore;
+`DataPathComputeBinding` says how a run gets it. `outputs.py` has the folders that a run writes.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import uuid
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Tuple
 
-from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, UPLOAD, DatasetInputSpec, DatasetOutputSpec
-from runyard.data.datastores import DEFAULT
+from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, DatasetInputSpec
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import note_without_effect
-from runyard.sdk.errors import raises_azure_errors, unsupported
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
 
@@ -29,8 +25,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w+", re.ASCII)
 DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
-_TABLE = "Dataset.Tabular.from_delimited_files((datastore, 'path')), where the run has ended."
-PLACE = "dataset/{run-id}/{output-name}"
 
 
 @raises_azure_errors
@@ -127,10 +121,10 @@ class DatasetConsumptionConfig(AzureClass):
         """Raises UserErrorException: a name or mode that cannot be."""
         if mode not in DATASET_MODES:
             raise UserErrorException(f"The mode of a dataset is one of {', '.join(DATASET_MODES)}, found {mode!r}.")
-        if dataset._kind == TABULAR and mode != DIRECT:
+        if getattr(dataset, "_kind", None) == TABULAR and mode != DIRECT:
             raise UserErrorException("A tabular dataset is given as it is, not as files: leave as_mount() out.")
         self.name = reference_name(name)
-        self.dataset = dataset
+        self.dataset = dataset  # or an output of an earlier run, `output.as_input()`
         self.mode = mode
         self.path_on_compute = path_on_compute
 
@@ -151,97 +145,16 @@ class DatasetConsumptionConfig(AzureClass):
 
     __repr__ = __str__
 
+    def _given(self) -> AbstractDataset:
+        """Return the dataset; that of an earlier run's output is known when that run has ended."""
+        make = getattr(self.dataset, "_written_dataset", None)
+        found: AbstractDataset = self.dataset if make is None else make()
+        return found
+
     def _spec(self) -> DatasetInputSpec:
-        dataset = self.dataset
+        dataset = self._given()
         return DatasetInputSpec(
             dataset._spec, self.mode, self.path_on_compute, dataset.name or "", dataset.version or 0
-        )
-
-
-@raises_azure_errors
-class OutputFileDatasetConfig(AzureClass):
-    """In a run's arguments it stands for an existing, writable folder.
-
-    Args:
-        destination: `(datastore, 'path')`; `{run-id}` and `{output-name}` in the path are filled in. Default:
-            `dataset/{run-id}/{output-name}` on the workspace's own datastore.
-        source: where the script writes, below its work folder, when it does not take the path as an argument.
-        partition_format: of the dataset that it becomes, by `register_on_complete`.
-    """
-
-    def __init__(
-        self,
-        name: Optional[str] = None,
-        destination: Optional[Tuple[Any, str]] = None,
-        source: Optional[str] = None,
-        partition_format: Optional[str] = None,
-    ) -> None:
-        if partition_format is not None:
-            from runyard.data.partitions import partition_keys  # few outputs have them
-
-            partition_keys(partition_format)
-        self.name = reference_name(name or f"output_{uuid.uuid4().hex[:8]}")
-        self.destination = _checked(destination)
-        self.source = source
-        self.mode = MOUNT
-        self._overwrite = False
-        self._globs: List[str] = []
-        self._partition_format = partition_format
-        self._register: Dict[str, Any] = {}
-
-    def as_mount(self, disable_metadata_cache: bool = False) -> OutputFileDatasetConfig:
-        note_without_effect({"disable_metadata_cache": disable_metadata_cache or None})
-        return self._changed(mode=MOUNT)
-
-    def as_upload(
-        self, overwrite: bool = False, source_globs: Optional[Sequence[str]] = None
-    ) -> OutputFileDatasetConfig:
-        """Copy what the run wrote to the datastore at its end; of `source_globs` only what fits one of them."""
-        return self._changed(mode=UPLOAD, _overwrite=bool(overwrite), _globs=list(source_globs or ()))
-
-    def register_on_complete(
-        self, name: str, description: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None
-    ) -> OutputFileDatasetConfig:
-        """Register it as a dataset when the run has ended well."""
-        texts = {str(key): str(value) for key, value in (tags or {}).items()}
-        return self._changed(_register={"name": name, "description": description, "tags": texts})
-
-    def as_input(self, name: Optional[str] = None) -> Any:
-        unsupported(
-            "An output as the input of a later step", hint="register_on_complete(name), then Dataset.get_by_name."
-        )
-
-    def read_delimited_files(self, *_args: Any, **_kwargs: Any) -> Any:
-        unsupported("An output that is read as a table", hint=_TABLE)
-
-    def read_parquet_files(self, *_args: Any, **_kwargs: Any) -> Any:
-        unsupported("An output that is read as a table", hint=_TABLE)
-
-    def __str__(self) -> str:
-        return f"DatasetOutputConfig:{self.name}"
-
-    __repr__ = __str__
-
-    def _changed(self, **changes: Any) -> OutputFileDatasetConfig:
-        made = OutputFileDatasetConfig.__new__(OutputFileDatasetConfig)
-        made.__dict__ = {**self.__dict__, **changes}
-        return made
-
-    def _partitions(self) -> Dict[str, str]:
-        """Return what the dataset that it becomes knows of its paths."""
-        form = self._partition_format
-        return {"partition_format": form} if form is not None and self._register else {}
-
-    def _spec(self) -> DatasetOutputSpec:
-        datastore, path = self.destination or (None, PLACE)
-        return DatasetOutputSpec(
-            datastore=datastore.name if datastore is not None else DEFAULT,
-            path=clean_data_path(path.replace("{output-name}", self.name)),
-            mode=self.mode,
-            overwrite=self._overwrite,
-            source=self.source,
-            globs=list(self._globs),
-            register={**self._register, **self._partitions()},
         )
 
 
@@ -256,18 +169,6 @@ def place_of_target(target: Any) -> Tuple[Any, str]:
     if not isinstance(target, tuple) or len(target) != 2 or not hasattr(target[0], "datastore_type"):
         raise UserErrorException(f"A place on a datastore is written as (datastore, 'path'), found {target!r:.100}.")
     return target[0], clean_data_path(target[1])
-
-
-def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
-    if destination is None:
-        return None
-    if not isinstance(destination, tuple) or len(destination) != 2 or not hasattr(destination[0], "datastore_type"):
-        raise UserErrorException(f"destination is written as (datastore, 'path'), found {destination!r:.100}.")
-    clean_data_path(destination[1])  # a path that leaves the datastore is refused here; others read back as given
-    return destination[0], os.fspath(destination[1] or "")
-
-
-OutputDatasetConfig = OutputFileDatasetConfig  # Azure's base of it
 
 
 @raises_azure_errors

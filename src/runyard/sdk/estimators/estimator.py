@@ -82,6 +82,8 @@ class Estimator(AzureClass):
         """Everything about how the script is run; may be changed until the estimator is submitted."""
         return self._run_config
 
+    _estimator_config = run_config  # scripts change it under its private name
+
     @property
     def conda_dependencies(self) -> CondaDependencies:
         return self._run_config.environment.python.conda_dependencies
@@ -163,7 +165,8 @@ def _listed(inputs: Any) -> List[Any]:
         return []
     if not isinstance(inputs, (list, tuple)):
         raise training_error(
-            f"inputs is a {type(inputs).__name__}.", why="It must be a list of data references and datasets."
+            f"inputs is no list: it is of type {type(inputs).__name__}.",
+            why="It must be a list of data references and datasets.",
         )
     return list(inputs)
 

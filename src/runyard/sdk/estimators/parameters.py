@@ -92,7 +92,8 @@ def signature_of(known: Mapping[str, Any]) -> Any:
     from inspect import Parameter, Signature  # for people
 
     first = Parameter("source_directory", Parameter.POSITIONAL_OR_KEYWORD, default=None)
-    rest = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in known.items()]
+    older = {old: None for old, new in OLD_NAMES.items() if new in known}
+    rest = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in {**known, **older}.items()]
     return Signature([first, *rest])
 
 

@@ -44,7 +44,7 @@ class ScriptRunConfig(AzureClass):
         source_directory: Optional[str] = None,
         script: Optional[str] = None,
         arguments: Optional[List[Any]] = None,
-        run_config: Optional[RunConfiguration] = None,
+        run_config: Union[RunConfiguration, str, None] = None,
         compute_target: Any = None,
         environment: Optional[Environment] = None,
         distributed_job_config: Optional[Distribution] = None,
@@ -60,7 +60,7 @@ class ScriptRunConfig(AzureClass):
         self.script = script
         self.arguments = arguments
         self.command = command
-        if run_config is not None:
+        if run_config is not None and run_config != "":  # notebooks of 2020 pass an empty text
             if not isinstance(run_config, RunConfiguration):
                 raise UserErrorException(f"run_config must be a RunConfiguration, found {type(run_config).__name__}.")
             _warn_unused(
@@ -125,6 +125,21 @@ class ScriptRunConfig(AzureClass):
         if name not in _OWN and not name.startswith("_") and type(self) is ScriptRunConfig:
             _refuse_lost(name, self.__dict__.get("run_config"))
         object.__setattr__(self, name, value)
+
+
+def get_run_config_from_script_run(script_run_config: ScriptRunConfig) -> RunConfiguration:
+    """Return the run configuration with the script, arguments and command of the ScriptRunConfig, which win."""
+    from copy import copy  # the user's own object stays as it is
+
+    if not isinstance(script_run_config, ScriptRunConfig):
+        raise UserErrorException(f"A ScriptRunConfig is needed, found {type(script_run_config).__name__}.")
+    settings = copy(script_run_config.run_config)
+    for name in ("script", "arguments", "command"):
+        given = getattr(script_run_config, name)
+        if getattr(settings, name) not in (None, "", [], given):
+            warn(f"What ScriptRunConfig says about script, arguments or command wins over run_config.{name}.")
+        setattr(settings, name, given)
+    return settings
 
 
 def _refuse_lost(name: str, run_config: Any) -> None:

@@ -80,14 +80,18 @@ class Run(AzureClass):
         self._refresh()
 
     @classmethod
-    def get_context(cls, allow_offline: bool = True) -> Any:
+    def get_context(cls, allow_offline: bool = True, used_for_context_manager: bool = False) -> Any:
         """Return the run that this process is part of; outside a run, one that prints instead of tracking.
+
+        Args:
+            used_for_context_manager: without effect: the run goes into a `with` either way.
 
         Raises:
             RunEnvironmentException: outside a run with `allow_offline` false.
         """
         from runyard.sdk.runs.context import get_context  # loads the journal, which a submit script does not need
 
+        note_without_effect({"used_for_context_manager": used_for_context_manager or None})
         return get_context(allow_offline=allow_offline)
 
     @classmethod
@@ -721,6 +725,12 @@ class ScriptRun(Run):
     """A run that `experiment.submit(ScriptRunConfig(...))` started."""
 
     RUN_TYPE = SCRIPT_RUN
+
+    def __init__(
+        self, experiment: Experiment, run_id: str, directory: Optional[str] = None, outputs: Any = None
+    ) -> None:
+        note_without_effect({"directory": directory})
+        super().__init__(experiment, run_id, outputs)
 
 
 def get_run(experiment: Experiment, run_id: str, rehydrate: bool = True, clean_up: bool = True) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import DIRECT, DataReferenceSpec, DatasetInputSpec, DatasetOutputSpec, RunSpec
@@ -14,13 +14,15 @@ from runyard.sdk.data.datastore import Datastore
 from runyard.sdk.data.inputs import (
     DataReference,
     DatasetConsumptionConfig,
-    OutputFileDatasetConfig,
     checked_mode,
     reference_name,
 )
 from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
+
+if TYPE_CHECKING:
+    from runyard.sdk.data.outputs import OutputDatasetConfig
 
 _NAMED = re.compile(rf"\$\{{?{PREFIX}(\w+)", re.ASCII)
 
@@ -34,6 +36,7 @@ class DataPlan:
         self.references: References = {}
         self.datasets: Dict[str, DatasetInputSpec] = {}
         self.outputs: Dict[str, DatasetOutputSpec] = {}
+        self.written: List[OutputDatasetConfig] = []  # the objects of the outputs: later runs may read them
 
 
 def datastores_of(spec: RunSpec) -> List[str]:
@@ -54,6 +57,8 @@ def plan_data(settings: RunConfiguration) -> Tuple[Any, Any, DataPlan]:
     found = DataPlan()
     _add_configured(found.references, settings.data_references)
     _taken(found, settings._inputs)
+    _add_inputs(found, _by_name(settings.data, "data"))
+    _add_outputs(found, _by_name(settings.output_data, "output_data"))
     arguments, command = _taken(found, settings.arguments), _taken(found, settings.command)
     _check_named([*_texts(arguments), *_texts(command)], {**found.references, **found.datasets, **found.outputs})
     return arguments, command, found
@@ -80,6 +85,31 @@ def references_plain(references: Mapping[str, DataReferenceSpec]) -> Dict[str, A
     }
 
 
+def data_plain(datasets: Mapping[str, DatasetInputSpec]) -> Dict[str, Any]:
+    """Return the datasets as Azure's run definitions hold them."""
+    return {
+        name: {
+            "dataLocation": {
+                "dataset": {"id": given.dataset.id, "name": given.name or None, "version": given.version or None}
+            },
+            "mechanism": given.mode,
+            "environmentVariableName": name,
+            "pathOnCompute": given.path_on_compute,
+        }
+        for name, given in datasets.items()
+    }
+
+
+def outputs_plain(outputs: Mapping[str, DatasetOutputSpec]) -> Dict[str, Any]:
+    return {
+        name: {
+            "outputLocation": {"dataPath": {"datastoreName": given.datastore, "relativePath": given.path}},
+            "mechanism": given.mode,
+        }
+        for name, given in outputs.items()
+    }
+
+
 def _taken(found: DataPlan, given: Any) -> Any:
     return [_take(found, one) for one in given] if isinstance(given, (list, tuple)) else given
 
@@ -97,15 +127,51 @@ def _take(found: DataPlan, value: Any) -> Any:
         value = value.as_named_input(invented_name())
     if isinstance(value, DatasetConsumptionConfig):
         _add_once(found, found.datasets, value.name, value._spec())
-        return value.dataset.id if value.mode == DIRECT else f"${PREFIX}{value.name}"
-    if isinstance(value, OutputFileDatasetConfig):
+        return value._given().id if value.mode == DIRECT else f"${PREFIX}{value.name}"
+    if _is_output(value):
         _add_once(found, found.outputs, value.name, value._spec())
+        found.written.append(value)
         return f"${PREFIX}{value.name}"
     reference = as_reference(value)
     if reference is None:
         return value
     _add(found.references, reference.data_reference_name, reference.to_config())
     return str(reference)
+
+
+def _by_name(given: Any, setting: str) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise UserErrorException(f"run_config.{setting} must be a dict by name, found {type(given).__name__}.")
+
+
+def _add_inputs(found: DataPlan, given: Mapping[str, Any]) -> None:
+    """Raises UserErrorException: one is no dataset and no data reference."""
+    for name, value in given.items():
+        if isinstance(value, (FileDataset, TabularDataset)):
+            named = value.as_named_input(name)
+            _take(found, named.as_mount() if isinstance(value, FileDataset) else named)
+        elif is_dataset(value) or as_reference(value) is not None:
+            _take(found, value)
+        else:
+            raise UserErrorException(
+                f"run_config.data[{name!r}] is a {type(value).__name__}; it takes datasets and data references.\n"
+                "Write it as {'data': dataset.as_named_input('data').as_mount()}."
+            )
+
+
+def _add_outputs(found: DataPlan, given: Mapping[str, Any]) -> None:
+    """Raises UserErrorException: one is no output."""
+    for name, value in given.items():
+        if not _is_output(value):
+            raise UserErrorException(
+                f"run_config.output_data[{name!r}] is a {type(value).__name__}; it takes an OutputFileDatasetConfig."
+            )
+        _take(found, value)
+
+
+def _is_output(value: Any) -> bool:
+    return hasattr(type(value), "_written_dataset")  # its module is loaded by those who have one
 
 
 def _add_once(found: DataPlan, into: Dict[str, Any], name: str, spec: Any) -> None:

@@ -13,7 +13,7 @@ from runyard.core.errors import NotFound
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.environments.plan import names_image
 from runyard.sdk.environments.registry import content_key
-from runyard.sdk.errors import raises_azure_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import ActivityFailedException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -41,12 +41,23 @@ _STATUS = {
 
 @raises_azure_errors
 class EnvironmentBuild(AzureClass):
-    """A build that goes on by itself; `run` is the run that makes it."""
+    """A build that goes on by itself; `run` is the run that makes it. `environment.build(workspace)` returns one."""
 
-    def __init__(self, run: Run, environment: Environment) -> None:
-        self.run = run
-        self.environment_name = environment.name
-        self.environment_version = environment.version
+    run: Run
+    environment_name: str
+    environment_version: Optional[str]
+
+    def __init__(self, environment_client: Any, location: str) -> None:
+        unsupported(
+            f"A build by the address of a service of Azure ({location!r}, with a {type(environment_client).__name__})",
+            hint="environment.build(workspace) starts a build and returns it.",
+        )
+
+    @classmethod
+    def _of(cls, run: Run, environment: Environment) -> EnvironmentBuild:
+        made = cls.__new__(cls)
+        made.run, made.environment_name, made.environment_version = run, environment.name, environment.version
+        return made
 
     @property
     def status(self) -> str:
@@ -107,7 +118,7 @@ def start_build(environment: Environment, workspace: Workspace, *, target: Optio
         if environment.version is not None:
             tags["environment_version"] = environment.version
         run = Experiment(workspace, EXPERIMENT).submit(config, tags=tags)
-    return EnvironmentBuild(run, environment)
+    return EnvironmentBuild._of(run, environment)
 
 
 def image_details(environment: Environment, workspace: Workspace) -> ImageDetails:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core import records
 from runyard.core.config.settings import read_settings
@@ -22,16 +22,17 @@ from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.distribution import plan_distribution
 from runyard.sdk.run_config.resources import plan_resources
 from runyard.sdk.run_config.run_configuration import RunConfiguration
-from runyard.sdk.run_config.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
+from runyard.sdk.run_config.script_run_config import THIRTY_DAYS_S, ScriptRunConfig, get_run_config_from_script_run
 from runyard.sdk.runs.details import RetryRead
 from runyard.sdk.runs.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.runs.source import store_git_patch, store_source
 from runyard.sdk.submit.arguments import argument_texts, command_text
 from runyard.sdk.submit.checks import check_output_folder, check_script, check_source, check_target, report_azure_only
-from runyard.sdk.submit.data_plan import datastores_of, plan_data, references_plain
+from runyard.sdk.submit.data_plan import data_plain, datastores_of, outputs_plain, plan_data, references_plain
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
+    from runyard.sdk.data.outputs import OutputDatasetConfig
     from runyard.sdk.workspaces.experiment import Experiment
     from runyard.sdk.workspaces.workspace import Workspace
 
@@ -48,6 +49,7 @@ class Plan:
     run_id: Optional[str] = None  # None: one is made from the experiment's name
     type: str = SCRIPT_RUN
     tags: Mapping[str, Optional[str]] = field(default_factory=dict)
+    written: Sequence[OutputDatasetConfig] = ()  # outputs of the run: later runs may read them
 
 
 def submit(
@@ -88,7 +90,12 @@ def submit(
     submitter = submitter_variables(client, plan.spec)
     created = patience.ask(lambda: client.runs.create(new, submitter=submitter))  # its key makes it one run
     store_git_patch(client, created.run.id, source)
-    return ScriptRun._known(experiment, created.run) if plan.type == SCRIPT_RUN else _sweep(experiment, created.run)
+    if plan.type != SCRIPT_RUN:
+        return _sweep(experiment, created.run)
+    run = ScriptRun._known(experiment, created.run)
+    for output in plan.written:
+        output._runs.append(run)
+    return run
 
 
 def _sweep(experiment: Experiment, record: records.Run) -> Run:
@@ -102,7 +109,7 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
     config = _without_options(config, options)
     if not isinstance(config, ScriptRunConfig):
         return _plan_other(config)
-    settings = _merged(config)
+    settings = get_run_config_from_script_run(config)
     source = check_source(config.source_directory)
     arguments, given_command, data = plan_data(settings)
     command = command_text(given_command)
@@ -131,9 +138,10 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
         datasets=data.datasets,
         outputs=data.outputs,
     )
-    _refuse_data(settings)
+    if settings.datacaches:
+        unsupported("`run_config.datacaches`", hint="Data is read where it lies: leave it out.")
     report_azure_only(settings)
-    return Plan(source, replace(spec, definition=_definition(settings, spec)))
+    return Plan(source, replace(spec, definition=_definition(settings, spec)), written=data.written)
 
 
 def _with_horovod(environment: EnvironmentSpec) -> EnvironmentSpec:
@@ -204,19 +212,6 @@ def _without_options(config: Any, options: Optional[Mapping[str, Any]]) -> Any:
     return config
 
 
-def _merged(config: ScriptRunConfig) -> RunConfiguration:
-    """Return the run configuration with the script, arguments and command of `config`, which win."""
-    from copy import copy  # the user's own object stays as it is
-
-    settings = copy(config.run_config)
-    for name in ("script", "arguments", "command"):
-        given = getattr(config, name)
-        if getattr(settings, name) not in (None, "", [], given):
-            warn(f"What ScriptRunConfig says about script, arguments or command wins over run_config.{name}.")
-        setattr(settings, name, given)
-    return settings
-
-
 def _script(settings: RunConfiguration, source: str, command: str) -> Optional[str]:
     if command and settings.script:
         raise SubmitRejected("Both script and command are given.", hint="Give one of them to ScriptRunConfig.")
@@ -246,12 +241,6 @@ def _output_folders(settings: RunConfiguration) -> List[str]:
     return list(dict.fromkeys([*outputs, *watched]))
 
 
-def _refuse_data(settings: RunConfiguration) -> None:
-    for name in ("data", "output_data", "datacaches"):
-        if getattr(settings, name):
-            unsupported(f"`run_config.{name}`", hint="Pass the path of the data in arguments.")
-
-
 def _definition(settings: RunConfiguration, spec: RunSpec) -> Dict[str, Any]:
     """Return Azure's `runDefinition`: the configuration as a dict, with what was really decided."""
     found = settings.to_plain()
@@ -260,6 +249,8 @@ def _definition(settings: RunConfiguration, spec: RunSpec) -> Dict[str, Any]:
         arguments=list(spec.arguments),
         command=spec.command or "",
         dataReferences=references_plain(spec.data_references),
+        data=data_plain(spec.datasets),
+        outputData=outputs_plain(spec.outputs),
         maxRunDurationSeconds=settings.max_run_duration_seconds,
         environment=spec.environment.definition,
     )

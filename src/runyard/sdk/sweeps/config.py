@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from enum import Enum
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from runyard.core.formats.plain import to_plain
@@ -37,12 +38,12 @@ class PrimaryMetricGoal(Enum):
     MINIMIZE = "MINIMIZE"
 
     @staticmethod
-    def from_str(value: str) -> PrimaryMetricGoal:
+    def from_str(goal: str) -> PrimaryMetricGoal:
         try:
-            return PrimaryMetricGoal[str(value).upper()]
+            return PrimaryMetricGoal[str(goal).upper()]
         except KeyError:
             raise HyperDriveConfigException(
-                f"primary_metric_goal must be MAXIMIZE or MINIMIZE, found {value!r}."
+                f"primary_metric_goal must be MAXIMIZE or MINIMIZE, found {goal!r}."
             ) from None
 
 
@@ -112,13 +113,22 @@ class HyperDriveConfig(AzureClass):
         """Azure's private form of the metric and its goal, which libraries around the SDK read."""
         return {"name": self.primary_metric_name, "goal": self.primary_metric_goal.value.lower()}
 
+    @property
+    def _run_config(self) -> Any:
+        """The run configuration of the children; scripts change it before they submit."""
+        return self.source.run_config
+
 
 @raises_azure_errors
 class HyperDriveRunConfig(HyperDriveConfig):
-    """The name of 2018, with the estimator first."""
+    """The name of 2018, when the estimator came first; that order is understood too."""
 
-    def __init__(self, estimator: Any = None, **kwargs: Any) -> None:
-        super().__init__(estimator=estimator, **kwargs)
+    @wraps(HyperDriveConfig.__init__)  # type: ignore[misc]  # its signature, for help() and editors
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        if args and not isinstance(args[0], HyperParameterSampling):
+            keywords.setdefault("estimator", args[0])
+            args = args[1:]
+        super().__init__(*args, **keywords)
 
 
 def _check_one_source(estimator: Any, run_config: Any, pipeline: Any) -> None:

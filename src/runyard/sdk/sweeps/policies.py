@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional, Type
 
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import raises_azure_errors
@@ -11,14 +11,41 @@ from runyard.sdk.exceptions import HyperDriveConfigException
 
 @raises_azure_errors
 class EarlyTerminationPolicy(AzureClass):
-    """Base of the policies.
+    """Base of the policies: one that Runyard knows by its name, with its properties.
+
+    `EarlyTerminationPolicy("Bandit", {"slack_factor": 0.1})` is a BanditPolicy, as the services of Azure read it.
+
+    Raises:
+        HyperDriveConfigException: there is no policy of that name, or it has other properties.
+    """
+
+    NAME = ""
+
+    def __init__(self, name: str, properties: Optional[Mapping[str, Any]] = None) -> None:
+        known: Dict[str, Type[IntervalPolicy]] = {kind.NAME: kind for kind in IntervalPolicy.__subclasses__()}
+        if name not in known:
+            raise HyperDriveConfigException(f"There is no policy {name!r}. Known: {', '.join(known)}.")
+        try:
+            self._meant: EarlyTerminationPolicy = known[name](**(properties or {}))
+        except TypeError as error:
+            raise HyperDriveConfigException(f"The properties {properties!r} do not fit {name}: {error}.") from error
+        self.NAME = name
+
+    def properties(self) -> Dict[str, Any]:
+        return self._meant.properties()
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"name": self.NAME, "properties": self.properties()}
+
+
+@raises_azure_errors
+class IntervalPolicy(EarlyTerminationPolicy):
+    """A policy that looks at trials at intervals.
 
     Args:
         evaluation_interval: look at a trial at every so many loggings.
         delay_evaluation: not before this many.
     """
-
-    NAME = ""
 
     def __init__(self, evaluation_interval: int = 1, delay_evaluation: int = 0) -> None:
         self.evaluation_interval = _count("evaluation_interval", evaluation_interval, least=1)
@@ -27,12 +54,9 @@ class EarlyTerminationPolicy(AzureClass):
     def properties(self) -> Dict[str, Any]:
         return {"evaluation_interval": self.evaluation_interval, "delay_evaluation": self.delay_evaluation}
 
-    def to_json(self) -> Dict[str, Any]:
-        return {"name": self.NAME, "properties": self.properties()}
-
 
 @raises_azure_errors
-class BanditPolicy(EarlyTerminationPolicy):
+class BanditPolicy(IntervalPolicy):
     """Stops a trial whose best lies further behind the best of all trials than the slack allows.
 
     Raises:
@@ -65,14 +89,14 @@ class BanditPolicy(EarlyTerminationPolicy):
 
 
 @raises_azure_errors
-class MedianStoppingPolicy(EarlyTerminationPolicy):
+class MedianStoppingPolicy(IntervalPolicy):
     """Stops a trial whose best is worse than the median of all trials' running averages."""
 
     NAME = "MedianStopping"
 
 
 @raises_azure_errors
-class TruncationSelectionPolicy(EarlyTerminationPolicy):
+class TruncationSelectionPolicy(IntervalPolicy):
     """Stops the worst `truncation_percentage` per cent of all trials at each interval it looks at."""
 
     NAME = "TruncationSelection"
@@ -100,7 +124,7 @@ class TruncationSelectionPolicy(EarlyTerminationPolicy):
 
 
 @raises_azure_errors
-class NoTerminationPolicy(EarlyTerminationPolicy):
+class NoTerminationPolicy(IntervalPolicy):
     """Lets every trial go on to its own end; what a sweep without a policy does."""
 
     NAME = "Default"

@@ -6,7 +6,7 @@ and the other expressions return what Azure's functions return: a name and its a
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn
@@ -36,7 +36,11 @@ class HyperParameterSampling(AzureClass):
     """Base of the samplings. `parameter_space` maps a parameter's name to `choice(...)`, `uniform(...)` and so on.
 
     Args:
+        sampling_method_name: RANDOM, GRID or BayesianOptimization.
         properties: `{"seed": 7}` makes Random choose the same trials again; without it a seed is made and kept.
+        supported_distributions: the names of the expressions that the space may have.
+        distributions_validators: functions by the name of an expression; each gets the expression's arguments and
+            raises where they are wrong.
 
     Raises:
         HyperDriveConfigException: the space is empty or holds what the sampling cannot use.
@@ -46,16 +50,41 @@ class HyperParameterSampling(AzureClass):
     ALLOWED = EXPRESSIONS
 
     def __init__(
-        self, parameter_space: Mapping[str, Any], properties: Optional[Mapping[str, Any]] = None, **more: Any
+        self,
+        sampling_method_name: str,
+        parameter_space: Mapping[str, Any],
+        properties: Optional[Mapping[str, Any]] = None,
+        supported_distributions: Optional[Iterable[str]] = None,
+        distributions_validators: Optional[Mapping[str, Callable[[Any], Any]]] = None,
     ) -> None:
+        known = {
+            kind.NAME: kind for kind in (RandomParameterSampling, GridParameterSampling, BayesianParameterSampling)
+        }
+        if sampling_method_name not in known:
+            raise HyperDriveConfigException(
+                f"There is no sampling {sampling_method_name!r}. Known: {', '.join(known)}."
+            )
+        self.NAME = sampling_method_name
+        self.ALLOWED = known[sampling_method_name].ALLOWED
+        if supported_distributions is not None:
+            self.ALLOWED &= frozenset(supported_distributions)
+        self._set_space(parameter_space, properties)
+        for _, (kind, arguments) in self._parameter_space.items():
+            if kind in (distributions_validators or {}):
+                distributions_validators[kind](arguments)  # type: ignore[index]  # None has no kinds
+
+    def _set_space(self, parameter_space: Any, properties: Any) -> None:
         if not isinstance(parameter_space, Mapping) or not parameter_space:
             raise HyperDriveConfigException(
                 "parameter_space must be a dict of expressions that is not empty: {'--learning-rate': uniform(0, 1)}."
             )
+        if properties is not None and not isinstance(properties, Mapping):
+            raise HyperDriveConfigException(f"properties must be a dict, such as {{'seed': 7}}, found {properties!r}.")
         self._parameter_space: Space = {
             _name(name): self._checked(str(name), expression) for name, expression in parameter_space.items()
         }
-        self._properties = {**(properties or {}), **more}
+        self._properties = dict(properties or {})
+        _seed(self._properties.get("seed"))
 
     @property
     def parameter_space(self) -> Space:
@@ -63,8 +92,7 @@ class HyperParameterSampling(AzureClass):
 
     @property
     def seed(self) -> Optional[int]:
-        found = self._properties.get("seed")
-        return None if found is None else int(found)
+        return _seed(self._properties.get("seed"))
 
     def to_json(self) -> Dict[str, Any]:
         found: Dict[str, Any] = {"name": self.NAME, "parameter_space": self._parameter_space}
@@ -84,15 +112,29 @@ class HyperParameterSampling(AzureClass):
         return [expression[0], list(expression[1])]
 
 
+class NamedSampling(HyperParameterSampling):
+    """A sampling of a name of its own. Keywords beside `properties` are properties too."""
+
+    def __init__(
+        self, parameter_space: Mapping[str, Any], properties: Optional[Mapping[str, Any]] = None, **more: Any
+    ) -> None:
+        unknown = sorted(set(more) - {"seed"})
+        if unknown:
+            from runyard.sdk.config.keywords import unknown_keyword  # only to say which one was meant
+
+            raise unknown_keyword(type(self).__name__, unknown[0], ["parameter_space", "properties", "seed"])
+        self._set_space(parameter_space, {**(properties or {}), **more} if more else properties)
+
+
 @raises_azure_errors
-class RandomParameterSampling(HyperParameterSampling):
+class RandomParameterSampling(NamedSampling):
     """Values at random. A space of choices alone gives no combination twice and ends when it is used up."""
 
     NAME = "RANDOM"
 
 
 @raises_azure_errors
-class GridParameterSampling(HyperParameterSampling):
+class GridParameterSampling(NamedSampling):
     """Every combination of choices once."""
 
     NAME = "GRID"
@@ -100,7 +142,7 @@ class GridParameterSampling(HyperParameterSampling):
 
 
 @raises_azure_errors
-class BayesianParameterSampling(HyperParameterSampling):
+class BayesianParameterSampling(NamedSampling):
     """Values that earlier trials make promising. Needs the extra `bayes` where the server runs."""
 
     NAME = "BayesianOptimization"
@@ -132,6 +174,15 @@ def _check_options(name: str, options: List[Any]) -> None:
         raise HyperDriveConfigException(
             f"choice() of `{name}`: Bayesian sampling takes options that are all numbers or all texts."
         )
+
+
+def _seed(value: Any) -> Optional[int]:
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise HyperDriveConfigException(f"The seed of a sampling is a whole number, found {value!r}.") from None
 
 
 def _name(name: Any) -> str:
