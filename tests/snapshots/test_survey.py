@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SnapshotRejected
+from runyard.core.machine.progress import Progress
 from runyard.snapshots.take import Snapshot, survey
 from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import write
@@ -40,6 +41,26 @@ def test_it_reads_no_file(tmp_path: Path, project: Path) -> None:
 
     assert (found.files, found.size_bytes) == (1, 1 << 40)
     assert not (tmp_path / "home").exists()
+
+
+def test_a_large_folder_is_warned_of_before_it_is_sent(project: Path, take: Take, content: LocalContent) -> None:
+    """The warning used to come after minutes of sending what nobody wanted to send."""
+    write(project, {"train.py": "code", "data/large.bin": os.urandom(3 << 20)})
+    with open(project / "data/huge.bin", "wb") as file:
+        file.truncate(400 << 20)
+    said: list[tuple[str, int]] = []
+    progress = Progress("storing the source folder")
+    snapshot = take(say=lambda line: said.append((line, len(content.index.rows))), progress=progress)
+    again: list[str] = []
+    take(say=again.append)
+
+    assert [line for line, _ in said] == snapshot.warnings
+    assert len(again) == 1 and "0 new or changed" in again[0]
+    assert said[0][0].startswith(
+        "The snapshot is large: 422.6 MB in 3 files, 3 new or changed. Biggest: `data/` 422.6 MB"
+    )
+    assert said[0][1] <= 1  # of the chunks: train.py may have been on its way
+    assert progress.total == snapshot.size_bytes == progress.done
 
 
 def test_it_refuses_what_a_snapshot_would_refuse(tmp_path: Path, project: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Tuple
 from runyard.client.decoding import DesiredState
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.shipping.reporter import Reporter
+from runyard.supervisor.shipping.reporter import HEARTBEAT_S, TELL_EVERY_S, Reporter
 from tests.waiting import wait_for
 
 
@@ -74,6 +74,26 @@ def test_what_is_noted_again_and_again_is_told() -> None:
 
     wait_for(has_told)
     assert [facts for _, facts in server.states] == [{"doing": "waiting for space"}]
+
+
+def test_how_far_it_is_does_not_make_it_a_new_activity() -> None:
+    """Each number used to start the clock again, so that nothing was ever told."""
+    server = Heard()
+    reporter = reporter_of(server, tell_after_s=0.2)
+    done = 0
+
+    def has_told_twice() -> bool:
+        nonlocal done
+        done += 1
+        reporter.note(f"restoring the snapshot · {done} of 1000000")
+        reporter._step()
+        return len(server.states) == 2
+
+    wait_for(has_told_twice)
+    assert all(facts["doing"].startswith("restoring the snapshot · ") for _, facts in server.states)
+    assert reporter._pause_s() == TELL_EVERY_S
+    reporter.phase(RunStatus.RUNNING)
+    assert reporter._pause_s() == HEARTBEAT_S
 
 
 def test_what_is_quick_is_not_told() -> None:

@@ -1,7 +1,6 @@
-"""Input and output of the commands: tables, times and sizes as text, options as people type them, progress.
+"""Input and output of the commands: tables, times and sizes as text, options as people type them.
 
-`Seconds` reads `90`, `10m` or `2h`, and `Bytes` reads `500MB` or `20GB`. `Progress` writes a line to stderr about work
-that takes longer than a second.
+`Seconds` reads `90`, `10m` or `2h`, and `Bytes` reads `500MB` or `20GB`.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -21,7 +19,6 @@ from runyard.core.records import Run
 
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 UNITS_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-FIRST_AFTER_S = 1.0
 
 
 def print_json(value: object) -> None:
@@ -109,22 +106,3 @@ class Bytes(cli.ParamType):
         if match is None:
             self.fail(f"{value!r} is no size. Write 500MB, 20GB, or bytes.")
         return int(float(match[1]) * UNITS_BYTES[match[2] or ""])
-
-
-class Progress:
-    """Says how far the work is, once a second at most. Quick work says nothing. `show` writes the amounts."""
-
-    def __init__(self, verb: str, total: int, *, show: Callable[[int], str] = str) -> None:
-        self._verb, self._total, self._show = verb, total, show
-        self._said = time.monotonic()
-
-    def part(self, before: int, what: str) -> Callable[[int], None]:
-        """Return what counts one piece of the work on, `before` having been done."""
-        return lambda done: self.step(before + done, what)
-
-    def step(self, done: int, what: str = "") -> None:
-        now = time.monotonic()
-        if now - self._said >= FIRST_AFTER_S:
-            self._said = now
-            amounts = f"{self._show(done)} of {self._show(self._total)}"
-            cli.echo(f"{self._verb} {amounts}{f': {plain(what)}' if what else ''}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from runyard.core.machine.progress import shown_size
 from runyard.snapshots.cache import LeftOutSize
 from runyard.snapshots.folder import Folder
 from runyard.snapshots.left_out import FolderSizes
@@ -78,15 +79,6 @@ def size_warning(root: Folder, *, files: int, size_bytes: int, changed_files: in
         f"The snapshot is large: {shown_size(size_bytes)} in {files:,} files, {changed_files:,} new or changed. "
         f"Biggest: {biggest}. Name what the run does not need in `.amlignore`; data belongs into a dataset."
     )
-
-
-def shown_size(size: int) -> str:
-    amount = float(size)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 def _secret_line(notes: Sequence[Note]) -> str:

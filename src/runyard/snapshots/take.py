@@ -1,7 +1,8 @@
 """Store a source folder as a snapshot on the server: read only what changed, send only what is missing.
 
-`ChunkSender` sends whole batches, two at a time, while the walk goes on. `survey` at the end says what a snapshot would
-hold without reading a file.
+`ChunkSender` sends whole batches, two at a time, while the walk goes on. As soon as there is more than a little to do,
+the folder is looked at as a whole, so that the warning about its size and the progress's total come before the upload.
+`survey` at the end says what a snapshot would hold without reading a file.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from runyard.core.errors import MissingContent, RunyardError, SnapshotRejected, 
 from runyard.core.formats.chunks import BATCH_BYTES, Batcher, Chunk, Clock
 from runyard.core.formats.tree import FileEntry, entry_bytes, name_text
 from runyard.core.lazy_dataclass import dataclass
+from runyard.core.machine.progress import Progress
 from runyard.snapshots.cache import SourceCache, source_cache
-from runyard.snapshots.folder import Folder, KeptEntry
+from runyard.snapshots.folder import OPEN_FOLDER, Folder, KeptEntry
 from runyard.snapshots.left_out import FolderSizes, LeftOutRule, summarize
 from runyard.snapshots.notices import note_lines, size_warning, warning_lines, with_sizes
 from runyard.snapshots.rules import Rules, read_rules
@@ -30,6 +32,7 @@ IN_FLIGHT = 2
 MOMENT_S = 0.003
 ASK_ABOVE = 256 << 10  # bytes; below this, sending is cheaper than asking first
 BIGGEST = 5
+LOOK_ABOVE = 1 << 20  # bytes of new content from which on a look at the whole folder is worth its time
 
 
 class Content(Protocol):
@@ -182,6 +185,7 @@ def take_snapshot(
     *,
     home: Path,
     say: Optional[Say] = None,
+    progress: Optional[Progress] = None,
     cache: Optional[SourceCache] = None,
     clock: Clock = time.time_ns,
 ) -> Snapshot:
@@ -190,7 +194,8 @@ def take_snapshot(
     Args:
         content: the server, `Client.content`.
         home: RUNYARD_HOME; the stat cache lies below it, and it is never part of a snapshot itself.
-        say: called with each note and warning.
+        say: called with each note and warning; with the one about a large folder before the folder is sent.
+        progress: counts the bytes that are read and sent.
         cache: what is known about the folder from before; None: this process's.
         clock: the wall clock in ns; a file whose inode changed in the last two seconds is never trusted by its stat.
 
@@ -202,13 +207,21 @@ def take_snapshot(
     try:
         known = cache if cache is not None else source_cache(home, path)
         with known.lock:
-            snapshot = _Taking(path, root_fd, content, known, identity(home), clock).take()
+            taking = _Taking(
+                path, root_fd, content, known, identity(home), clock, say=say or _silent, progress=progress
+            )
+            snapshot = taking.take()
     finally:
         os.close(root_fd)
     if say is not None:
         for line in snapshot.notes + snapshot.warnings:
-            say(line)
+            if line != taking.told:
+                say(line)
     return snapshot
+
+
+def _silent(_line: str) -> None:
+    """Take the place of `say`."""
 
 
 class _Taking:
@@ -220,7 +233,13 @@ class _Taking:
         cache: SourceCache,
         home: Optional[Tuple[int, int]],
         clock: Clock,
+        *,
+        say: Say,
+        progress: Optional[Progress],
     ) -> None:
+        self.told = ""  # the warning about a large folder, once it was said
+        self._say = say
+        self._progress = progress if progress is not None else Progress("storing the source folder")
         self._source = source
         self._root_fd = root_fd
         self._content = content
@@ -267,14 +286,25 @@ class _Taking:
             size_bytes=walk.size_bytes,
             changed_files=walk.changed_files,
             notes=notes + note_lines(found),
-            warnings=warning_lines(walk.notes) + _size_lines(root, walk),
+            warnings=warning_lines(walk.notes) + self._size_lines(root, walk),
             left_out=secret[0] if secret else "",
             ignored=ignored,
         )
 
     def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool, sender: ChunkSender) -> Tuple[Walk, Folder]:
         """Find what is there, and send the chunks of what is new while looking."""
-        walk = Walk(rules, sender.take, source=self._source, home=self._home, is_held=is_held, clock=self._clock)
+        looked = False
+
+        def take(name: str, data: bytes) -> None:
+            nonlocal looked
+            if not looked and self._progress.done + len(data) > LOOK_ABOVE:
+                looked = True
+                self._look_ahead(rules, before)
+            self._progress.add(len(data))
+            sender.take(name, data)
+
+        walk = _Reading(rules, take, source=self._source, home=self._home, is_held=is_held, clock=self._clock)
+        walk.progress = self._progress
         try:
             root = walk.run(self._root_fd, before)
             self._cache.keep(root)
@@ -282,6 +312,28 @@ class _Taking:
         finally:
             sender.stop()
         return walk, root
+
+    def _look_ahead(self, rules: Rules, before: Optional[Folder]) -> None:
+        """Find out how much will be sent, and warn of a large folder before it is."""
+        fd = os.open(".", OPEN_FOLDER, dir_fd=self._root_fd)  # the walk that goes on reads names through its own
+        try:
+            look = _Look(rules, _nothing, source=self._source, home=self._home, clock=self._clock)
+            root = look.run(fd, before)
+        except SnapshotRejected:
+            return  # the walk itself will say so
+        finally:
+            os.close(fd)
+        self._progress.total = look.new_bytes
+        line = size_warning(root, files=look.files, size_bytes=look.size_bytes, changed_files=look.changed_files)
+        if line is not None:
+            self.told = line
+            self._say(line)
+
+    def _size_lines(self, root: Folder, walk: Walk) -> List[str]:
+        if self.told:
+            return [self.told]
+        line = size_warning(root, files=walk.files, size_bytes=walk.size_bytes, changed_files=walk.changed_files)
+        return [line] if line is not None else []
 
     def _send_trees(self, trees: Iterable[Tuple[bytes, Folder]]) -> None:
         """Send them children first, in bodies of about 8 MiB."""
@@ -297,9 +349,14 @@ class _Taking:
             self._content.put_trees(batch)
 
 
-def _size_lines(root: Folder, walk: Walk) -> List[str]:
-    line = size_warning(root, files=walk.files, size_bytes=walk.size_bytes, changed_files=walk.changed_files)
-    return [line] if line is not None else []
+class _Reading(Walk):
+    """The walk that reads; its progress names the file that is being read."""
+
+    progress: Progress
+
+    def _content(self, file: int, path: str, name: str, before: Optional[KeptEntry]) -> KeptEntry:
+        self.progress.add(0, f"{path}/{name}" if path else name)
+        return super()._content(file, path, name, before)
 
 
 def open_source(path: str) -> int:
@@ -350,8 +407,11 @@ def survey(source: str | os.PathLike[str], *, home: Path) -> Survey:
 class _Look(Walk):
     """The same walk; a file's size stands for its content."""
 
+    new_bytes = 0  # of files that would be read
+
     def _content(self, file: int, path: str, name: str, before: Optional[KeptEntry]) -> KeptEntry:
         status = os.fstat(file)
+        self.new_bytes += status.st_size
         entry = FileEntry(name_text(os.fsencode(name)), stat.S_IMODE(status.st_mode) & 0o777, status.st_size, ())
         return KeptEntry(None, entry_bytes(entry), status.st_size)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
 from runyard.core.formats.documents import RunWarning
-from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
+from runyard.core.records import PROGRESS, Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
     LabelRoom,
@@ -310,7 +310,11 @@ def _waiting(run: Run, waits_for: str, now: datetime) -> Run:
 
 
 def _with_wait(waits: Sequence[Wait], text: str, now: datetime) -> list[Wait]:
-    """Add one unless it is the last already; of too many, what it waited for first and the newest stay."""
+    """Add one unless it is the last already; of too many, what it waited for first and the newest stay.
+
+    How far an activity is belongs to the moment: the timeline has the activity alone.
+    """
+    text = text.partition(PROGRESS)[0]
     if not text or (waits and waits[-1].text == text[:MOST_WAIT_TEXT]):
         return [*waits]
     more = [*waits, Wait(text[:MOST_WAIT_TEXT], now)]

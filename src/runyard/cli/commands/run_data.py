@@ -9,9 +9,10 @@ from typing import Any
 
 from runyard import cli
 from runyard.cli.lookup import RUN, get_run, pick_files
-from runyard.cli.output import Progress, moment, number, print_json, print_table, size
+from runyard.cli.output import moment, number, print_json, print_table, size
 from runyard.cli.text import plain
 from runyard.core.errors import Conflict, NotFound
+from runyard.core.machine.progress import Progress
 from runyard.core.names import SYSTEM_METRICS, is_system_metric, true_file_name
 from runyard.core.records import MetricInfo
 from runyard.sdk.workspaces.server import Client
@@ -55,13 +56,14 @@ def download(run_id: str, names: tuple[str, ...], folder: Path, force: bool) -> 
     found = pick_files(client, run.id, names)
     places = [(file, folder / true_file_name(file.name)) for file in found]
     _refuse_to_overwrite([place for _, place in places if not force and place.exists()])
-    progress = Progress("downloaded", sum(file.size for file in found), show=size)
     done = 0
-    for at, (file, place) in enumerate(places, start=1):
-        came = progress.part(done, f"{file.name} (file {at} of {len(places)})")
-        client.runs.download(run.id, file.name, place, expected=file, progress=came)
-        done += file.size
-        cli.echo(plain(place))
+    with Progress("downloading", sum(file.size for file in found)) as progress:
+        for at, (file, place) in enumerate(places, start=1):
+            came = progress.part(done, f"{file.name} (file {at} of {len(places)})")
+            client.runs.download(run.id, file.name, place, expected=file, progress=came)
+            done += file.size
+            progress.clear()
+            cli.echo(plain(place))
 
 
 def _refuse_to_overwrite(there: list[Path]) -> None:

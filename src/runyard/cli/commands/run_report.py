@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runyard import cli
@@ -20,6 +20,7 @@ from runyard.core.records import IGNORED_PROPERTY, MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.sdk.runs.details import PollInterval, attempts_of
 from runyard.sdk.runs.log_stream import BUILD_WAIT_S, STARTED_AGAIN, is_build_log, next_log, pick_log
+from runyard.sdk.runs.waiting import WaitingLine
 from runyard.sdk.workspaces.server import Client
 
 LAST_LINES = "\n\nLast lines of"  # where a run's error message begins to quote its log
@@ -170,15 +171,18 @@ def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool
 
     Before it, what was said while its environment was built goes to stderr.
     """
-    pace, log = PollInterval(), _Log(client, run_id, name, redact=redact)
-    while True:
-        # The status is read before the log: a final one means that every byte is there.
-        run = client.runs.get(run_id)
-        if run.status.is_terminal:
-            log.print_rest()
-            return run
-        if not log.print_growth(wait_s=WAIT_S):
-            time.sleep(pace.next())
+    pace = PollInterval()
+    with WaitingLine(run_id) as waiting:
+        log = _Log(client, run_id, name, redact=redact, before=waiting.clear)
+        while True:
+            # The status is read before the log: a final one means that every byte is there.
+            run = client.runs.get(run_id)
+            waiting.hear(run)
+            if run.status.is_terminal:
+                log.print_rest()
+                return run
+            if not log.print_growth(wait_s=WAIT_S):
+                time.sleep(pace.next())
 
 
 def wait(client: Client, run_id: str) -> Run:
@@ -197,7 +201,12 @@ def print_log(client: Client, run_id: str, name: str, *, redact: bool = False) -
 
 
 class _Log:
-    def __init__(self, client: Client, run_id: str, name: str | None, *, redact: bool) -> None:
+    """`before` is called before anything is printed."""
+
+    def __init__(
+        self, client: Client, run_id: str, name: str | None, *, redact: bool, before: Callable[[], None] = lambda: None
+    ) -> None:
+        self._before = before
         self._client = client
         self._run_id = run_id
         self._asked_for = name
@@ -220,6 +229,7 @@ class _Log:
             part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
         except NotFound:
             return False
+        self._before()
         if part.size < self._offset:  # the next attempt's log has taken the name over
             self._offset = 0
             cli.echo(STARTED_AGAIN, err=True)

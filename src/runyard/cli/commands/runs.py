@@ -13,12 +13,13 @@ from runyard import cli
 from runyard.cli.commands.run_report import find_main_log, follow, print_log, print_run, wait
 from runyard.cli.exit_codes import exit_code_of
 from runyard.cli.lookup import RUN, experiment_names, get_run, newest, run_ids
-from runyard.cli.output import Progress, duration, moment, number, print_json, print_table
+from runyard.cli.output import duration, moment, number, print_json, print_table
 from runyard.cli.plan_report import print_handed
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.filters import KEYED_FIELDS, parse_field, parse_filter
 from runyard.core.formats.plain import to_plain
+from runyard.core.machine.progress import Progress
 from runyard.core.names import check_experiment_name
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
@@ -63,13 +64,13 @@ def read_columns(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]
 def read_cells(client: Client, runs: Sequence[Run], columns: Sequence[TableColumn]) -> list[list[object]]:
     """Return the values for each run, None where it has none."""
     names = {column.key for column in columns if column.field == "metrics"}
-    progress = Progress("read the metrics of", len(runs))
     rows = []
-    for at, run in enumerate(runs):
-        progress.step(at)
-        readable = names and run.undo_until is None  # of a deleted run only the record is left to read
-        metrics = {info.name: info.last for info in client.runs.metrics(run.id)} if readable else {}
-        rows.append([_value(run, column, metrics) for column in columns])
+    with Progress("reading the metrics of runs", len(runs), show=str) as progress:
+        for at, run in enumerate(runs):
+            progress.step(at)
+            readable = names and run.undo_until is None  # of a deleted run only the record is left to read
+            metrics = {info.name: info.last for info in client.runs.metrics(run.id)} if readable else {}
+            rows.append([_value(run, column, metrics) for column in columns])
     return rows
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from runyard import cli
 from runyard.cli.lookup import RUN, get_run, run_ids
-from runyard.cli.output import Progress, print_json, print_table, size
+from runyard.cli.output import print_json, print_table, size
 from runyard.cli.text import plain
+from runyard.core.machine.progress import Progress
 from runyard.sdk.runs.snapshot_archive import (
     ArchivedFile,
     SnapshotChange,
@@ -62,13 +63,15 @@ def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
     if as_json:
         print_json([change._asdict() for change in changes])
         return
-    progress = Progress("compared", len(changes))
-    for done, change in enumerate(changes):
-        progress.step(done, change.path)
-        cli.echo(f"{LETTERS[change.kind]} {plain(change.path)}")
-        if not names_only:
-            for line in _text_diff(client, change, old.get(change.path), new.get(change.path)):
-                cli.echo(plain(line))
+    with Progress("comparing files", len(changes), show=str) as progress:
+        for done, change in enumerate(changes):
+            progress.step(done, change.path)
+            progress.clear()
+            cli.echo(f"{LETTERS[change.kind]} {plain(change.path)}")
+            if not names_only:
+                for line in _text_diff(client, change, old.get(change.path), new.get(change.path)):
+                    progress.clear()
+                    cli.echo(plain(line))
     if not changes:
         cli.echo("The two sources are the same.", err=True)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Iterable, Optional, TextIO
 
 from runyard.core.errors import NotFound
 from runyard.sdk.runs.details import PollInterval, RetryRead
+from runyard.sdk.runs.waiting import WaitingLine
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -59,24 +60,29 @@ class LogStream:
         self._complete = False
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._at_line_start = True
+        self._waiting: Optional[WaitingLine] = None
 
     def follow(self) -> records.Run:
         """Show the log until the run has ended; return the run as it then was."""
         pace = PollInterval()
-        while True:
-            run = self._patience.ask(lambda: self._client.runs.get(self._run_id))
-            # The status is read before the log: a final one means that every byte is there.
-            ended = run.status.is_terminal
-            if self._show_growth(wait_s=self._patient_s(ended)) or self._move_on():
-                continue
-            if ended:
-                self._end_file()
-                return run
-            if self._name is None or self._complete:
-                time.sleep(pace.next())
+        with WaitingLine(self._run_id) as self._waiting:
+            while True:
+                run = self._patience.ask(lambda: self._client.runs.get(self._run_id))
+                self._waiting.hear(run)
+                # The status is read before the log: a final one means that every byte is there.
+                ended = run.status.is_terminal
+                if self._show_growth(wait_s=self._patient_s(ended)) or self._move_on():
+                    continue
+                if ended:
+                    self._end_file()
+                    return run
+                if self._name is None or self._complete:
+                    time.sleep(pace.next())
 
     def say(self, text: str) -> None:
         """Write text of ours."""
+        if self._waiting is not None:
+            self._waiting.clear()
         encoding = getattr(self._out, "encoding", None) or "utf-8"
         self._out.write(text.encode(encoding, "replace").decode(encoding))
         self._out.flush()

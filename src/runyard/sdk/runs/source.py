@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
+from runyard.core.machine.progress import Progress
 from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
 from runyard.sdk.config.texts import warn
 from runyard.sdk.runs.files import put_bytes
@@ -45,10 +47,13 @@ def store_source(client: Client, folder: str) -> StoredSource:
     # git works in processes of its own, so both go on at once.
     asking = threading.Thread(target=lambda: answers.append(git_facts(folder)), name="runyard-git", daemon=True)
     asking.start()
-    try:
-        snapshot = take_snapshot(folder, client.content, home=read_settings().home, say=_say)
-    finally:
-        asking.join()
+    with Progress("storing the source folder") as progress:
+        try:
+            say = functools.partial(_say, progress=progress)
+            snapshot = take_snapshot(folder, client.content, home=read_settings().home, say=say, progress=progress)
+            progress.begin("asking git about the source folder")
+        finally:
+            asking.join()
     facts = answers[0] if answers else GitFacts()
     for note in facts.notes:
         _say(note)
@@ -95,5 +100,7 @@ def store_git_patch(client: Client, run_id: str, source: StoredSource) -> None:
         warn(f"The uncommitted changes could not be stored with run {run_id}: {error}")
 
 
-def _say(line: str) -> None:
+def _say(line: str, progress: Optional[Progress] = None) -> None:
+    if progress is not None:
+        progress.clear()
     print(f"runyard: {line}", file=sys.stderr)

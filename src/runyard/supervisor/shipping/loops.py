@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Callable, Optional
+from typing import Callable, Optional, Union
 
 from runyard.core.errors import RunyardError, is_later
 
@@ -48,7 +48,7 @@ class ShippingLoop:
         name: str,
         step: Callable[[], Optional[bool]],
         *,
-        every_s: float,
+        every_s: Union[float, Callable[[], float]],
         jitter: float = 0.0,
         first_s: float = 0.0,
     ) -> None:
@@ -93,7 +93,8 @@ class ShippingLoop:
             return backoff.next_s()
         backoff.reset()
         self._last_error = ""
-        return 0.0 if more else spread(self._every_s, self._jitter)
+        every_s = self._every_s() if callable(self._every_s) else self._every_s
+        return 0.0 if more else spread(every_s, self._jitter)
 
     def _report(self, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, TypedDict
 
 from runyard.core.errors import RunyardError, is_later
+from runyard.core.records import PROGRESS
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.shipping.connection import REFUSALS, Connection, Lease
@@ -22,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
 HEARTBEAT_JITTER = 0.2
-TELL_AFTER_S = 2.0  # a shorter activity is not reported
+TELL_AFTER_S = 1.0  # a shorter activity is not reported
+TELL_EVERY_S = 1.0  # how far a long one is
 
 
 class ReportedState(TypedDict, total=False):
@@ -71,7 +73,7 @@ class Reporter:
         self._doing = self._told_doing = ""
         self._doing_since = 0.0
         self._heard_at = time.monotonic()
-        self._loop = ShippingLoop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
+        self._loop = ShippingLoop("report", self._step, every_s=self._pause_s, jitter=HEARTBEAT_JITTER)
         self.desired: Optional[str] = None
         self.desired_error: Optional[RunError] = None
         self.is_superseded = False
@@ -109,9 +111,13 @@ class Reporter:
         self._enqueue({"status": status})
 
     def note(self, doing: str) -> None:
-        """Show on the run what it is doing, if that takes more than 2 s; an empty text removes it."""
-        if doing != self._doing:
-            self._doing, self._doing_since = doing, time.monotonic()
+        """Show on the run what it is doing, if that takes more than a second; an empty text removes it.
+
+        What follows `PROGRESS` in the text is how far it is, and may change at any pace.
+        """
+        if doing.partition(PROGRESS)[0] != self._doing.partition(PROGRESS)[0]:
+            self._doing_since = time.monotonic()
+        self._doing = doing
         if not doing and self._told_doing:
             self._told_doing = ""
             self._enqueue({"status": self._status})
@@ -182,6 +188,11 @@ class Reporter:
         with self._lock:
             self._queue.remove(body)
             return bool(self._queue)
+
+    def _pause_s(self) -> float:
+        """Return how long to wait for the next look: somebody may be watching a run that is being prepared."""
+        is_watched = self._doing or self._status is RunStatus.PREPARING
+        return TELL_EVERY_S if self._leads and is_watched else HEARTBEAT_S
 
     def _beat(self) -> None:
         doing, lasts_s = self._doing, time.monotonic() - self._doing_since

@@ -157,6 +157,16 @@ class RunRecordsSuite(DeletedRunsSuite):
         assert queued.at <= queued.waits[0].at <= queued.waits[-1].at <= preparing.at
         assert [wait.text for wait in preparing.waits] == ["x" * 1000]
 
+    def test_how_far_an_activity_is_shows_on_the_run_and_not_in_its_timeline(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        store.set_status("r1", RunStatus.PREPARING)
+        for done in range(3):
+            store.set_status("r1", RunStatus.PREPARING, waits_for=f"restoring the snapshot · {done} of 3")
+        run = store.get_run("r1")
+
+        assert run.waits_for == "restoring the snapshot · 2 of 3"
+        assert [wait.text for wait in run.timeline[-1].waits] == ["restoring the snapshot"]
+
     def test_an_unexpected_status_or_attempt_is_refused(self, store: RunStore) -> None:
         a_run(store, "r1")
         store.start_attempt("r1", token_hash="one")
