@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
-from runyard.core.machine.progress import Progress
+from runyard.core.machine.progress import Progress, shown_size
 from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
 from runyard.sdk.config.texts import warn
 from runyard.sdk.runs.files import put_bytes
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.git import GitFacts, git_facts
 from runyard.snapshots.left_out import from_text, to_text
-from runyard.snapshots.notices import shown_size
 from runyard.snapshots.take import take_snapshot
 
 if TYPE_CHECKING:
