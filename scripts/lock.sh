@@ -12,8 +12,8 @@ compile() {
 }
 
 # The widest first: the others choose the same versions.
-compile requirements-dev.lock pyproject.toml --group demo --group dev --group setup
-compile requirements-demo.lock pyproject.toml --group demo --constraint requirements-dev.lock
-compile requirements.lock pyproject.toml --constraint requirements-dev.lock
+compile requirements-dev.lock pyproject.toml --extra server --group demo --group dev --group setup
+compile requirements-demo.lock pyproject.toml --extra server --group demo --constraint requirements-dev.lock
+compile requirements.lock pyproject.toml --extra server --constraint requirements-dev.lock
 compile requirements-setup.lock --group setup --constraint requirements-dev.lock
 compile requirements-node.lock --group node

@@ -38,8 +38,10 @@ MAY_IMPORT: dict[str, set[str]] = {
 # One module beyond the table: who starts ranks must put in place what they import (docs/internals/run-folder.md).
 # The plan of a dry run is the target's request and the launcher's processes; launchers are pure.
 # Nodes of a cluster get what is injected into runs from the server.
+# The private server's own environment is built like those of runs, by the client that needs it first.
 # The server's machine is the node of `local`: what is built there is listed and pruned through it.
 ALSO = {
+    ("client", "runyard.environments.server_environment"),
     ("supervisor", "runyard.runtime.injection"),
     ("engine", "runyard.runtime.bundle"),
     ("engine", "runyard.launchers"),
@@ -84,11 +86,22 @@ INSIDE: dict[str, list[str]] = {
         "pip",
         "cache wheels",
         "uv pruning",
+        "server_environment",
         "conda",
         "container",
     ],
     "compute": ["base", "local node_start poller", "ray slurm ssh"],
-    "client": ["address", "http1", "tls", "transport", "decoding", "client processes", "calls", "login private_server"],
+    "client": [
+        "address",
+        "http1",
+        "tls",
+        "transport",
+        "decoding",
+        "server_python",
+        "client processes",
+        "calls",
+        "login private_server",
+    ],
     "supervisor": [
         "proc own_processes",
         "run_folder",

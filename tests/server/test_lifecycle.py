@@ -223,17 +223,6 @@ def test_a_token_file_that_is_not_safe_is_refused(home: Path, text: str, mode: i
         start(home)
 
 
-def test_a_python_without_the_servers_packages_says_what_to_do(home: Path) -> None:
-    source = str(Path(__file__).parent.parent.parent / "src")
-    result = run_python(ASK_FOR_PID, "-S", PYTHONPATH=source)
-
-    assert result.returncode == 1
-    assert "fastapi" in result.stderr
-    assert "pip install runyard" in result.stderr
-    assert "RUNYARD_URL" in result.stderr
-    assert not (home / "server/lock").exists()
-
-
 def test_the_log_starts_anew_when_it_is_large(home: Path) -> None:
     (home / "server").mkdir(mode=0o700)
     (home / "server/server.log").write_bytes(b"x" * (8 << 20))

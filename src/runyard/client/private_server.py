@@ -16,6 +16,7 @@ from runyard import __version__
 from runyard.client import processes
 from runyard.client.address import Address, parse_url
 from runyard.client.client import Client
+from runyard.client.server_python import ServerPython, find_server_python
 from runyard.client.transport import Transport
 from runyard.core.config import runtime_folder as runtime
 from runyard.core.config.paths import server_folder, token_file
@@ -77,18 +78,29 @@ def start_server(settings: Settings) -> None:
     ensure(settings)
 
 
-def ensure(settings: Settings) -> Address:
-    """Return the address of a running private server that is not older than this client."""
+def ensure(settings: Settings, *, may_make: bool = True) -> Address:
+    """Return the address of a running private server that is not older than this client.
+
+    Raises:
+        MissingExtra: none runs, no Python here has the server's packages, and `may_make` is false.
+        ServerNotStarted: it could not be started, or its environment could not be made.
+    """
     found = _running(settings)
     if found is not None and not _is_older(found[1]):
         return found[0]
+    try:
+        python = find_server_python(settings, may_make=may_make)
+    except (MissingExtra, ServerNotStarted):
+        if found is not None:
+            return found[0]  # an old server is better than none
+        raise
     with _start_lock(settings):
         # Another process may have started it while we waited.
         found = _running(settings)
         if found is not None and _is_older(found[1]):
             found = _replace(settings, found[0])
         if found is None:
-            found = _start(settings)
+            found = _start(settings, python)
     if found is None:
         raise ServerNotStarted(
             "The private server started and left again.",
@@ -98,13 +110,13 @@ def ensure(settings: Settings) -> Address:
     return found[0]
 
 
-def _start(settings: Settings) -> Optional[Tuple[Address, str]]:
+def _start(settings: Settings, python: ServerPython) -> Optional[Tuple[Address, str]]:
     """Start it. One that was killed while it started says nothing in its log and is started again."""
     give_up_at = time.monotonic() + _START_AGAIN_S
     while True:
         before = processes.log_size(settings.home)
         try:
-            processes.start(settings)
+            processes.start(settings, python)
         except ServerNotStarted:
             if processes.log_size(settings.home) > before or time.monotonic() > give_up_at:
                 raise
@@ -178,11 +190,7 @@ def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
 
 
 def _replace(settings: Settings, address: Address) -> Optional[Tuple[Address, str]]:
-    """Stop an older server so that ours can take over; keep it when this interpreter could not start another."""
-    try:
-        processes.check_installed()
-    except MissingExtra:
-        return _running(settings)
+    """Stop an older server so that ours can take over."""
     Client(Transport(address)).server.stop()
     deadline = time.monotonic() + _LEAVE_PATIENCE_S
     while True:
@@ -209,7 +217,7 @@ def _revive(address: Address) -> Address:
             hint="Submit the run again.",
         )
     try:
-        found = ensure(settings)
+        found = ensure(settings, may_make=False)
     except MissingExtra:
         found = _wait_for_other(settings)
     own = _read_token(settings.home) if is_own else None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import select
-import site
 import sys
 import time
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional
 
+from runyard.client.server_python import ServerPython
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
-from runyard.core.errors import MissingExtra, RunyardError, ServerNotStarted, error_from_plain
+from runyard.core.errors import RunyardError, ServerNotStarted, error_from_plain
 
 # Variables that a server and its supervisors take over from the process that starts it. The rest (LD_PRELOAD, BASH_ENV,
 # PYTHONSTARTUP, GIT_…, secrets) stays behind; a run's own variables travel with its submit.
@@ -40,21 +40,20 @@ SPEAK_AFTER_S = 1.0
 _LOG_LINES = 15
 
 
-def start(settings: Settings) -> None:
+def start(settings: Settings, python: ServerPython) -> None:
     """Start a server for `settings.home` and return when it answers.
 
     Raises:
-        MissingExtra: this interpreter has only the client part of Runyard.
         ServerNotStarted: it did not come up; the end of its log is in the message.
         RunyardError: what the server itself found wrong, as the same class.
     """
-    check_installed()
     log = _open_log(settings.home)
     reader, writer = os.pipe()
     try:
         os.set_inheritable(writer, True)
         try:
-            _spawn(server_command(settings, writer), server_variables(settings, os.environ), log, writer)
+            command = server_command(settings, writer, python=python.path)
+            _spawn(command, server_variables(settings, os.environ, code=python.code), log, writer)
         finally:
             os.close(writer)
             os.close(log)
@@ -63,12 +62,14 @@ def start(settings: Settings) -> None:
         os.close(reader)
 
 
-def server_command(settings: Settings, ready_fd: int) -> List[str]:
-    return [sys.executable, "-m", "runyard.server", "--home", str(settings.home), "--ready-fd", str(ready_fd)]
+def server_command(settings: Settings, ready_fd: int, *, python: str = sys.executable) -> List[str]:
+    return [python, "-m", "runyard.server", "--home", str(settings.home), "--ready-fd", str(ready_fd)]
 
 
-def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str, str]:
-    """Return the server's whole environment: an allow list, our settings, and where our package is."""
+def server_variables(settings: Settings, environ: Mapping[str, str], *, code: Optional[str] = None) -> Dict[str, str]:
+    """Return the server's whole environment: an allow list, our settings, and where our code is; None: where its Python
+    finds it.
+    """
     kept = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
     kept.update({name: value for name, value in environ.items() if name.startswith("LC_")})
     kept.update(
@@ -86,37 +87,9 @@ def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str
         RUNYARD_SAMPLE_EVERY=repr(settings.sample_every_s),
         MALLOC_ARENA_MAX="2",  # glibc's arena per thread costs tens of MB in a process that is mostly idle
     )
-    root = _package_root()
-    if root is not None:
-        kept["PYTHONPATH"] = root
+    if code is not None:
+        kept["PYTHONPATH"] = code
     return kept
-
-
-def check_installed() -> None:
-    """Raise MissingExtra unless this interpreter can run the server."""
-    # Only a process that is about to start a server comes here.
-    from importlib.util import find_spec
-
-    names = (
-        "runyard.server",
-        "cryptography",
-        "fastapi",
-        "uvicorn",
-        "httptools",
-        "sqlalchemy",
-        "alembic",
-        "numpy",
-        "zstandard",
-    )
-    missing = [name for name in names if find_spec(name) is None]
-    if sys.version_info < (3, 10):
-        missing.append("Python 3.10 or newer")
-    if missing:
-        raise MissingExtra(
-            "No server is running, and this Python cannot start one.",
-            why=f"{sys.executable} lacks {', '.join(missing)}: it holds only the client part of Runyard.",
-            hint="`pip install runyard` here, or set RUNYARD_URL and RUNYARD_TOKEN to use a server elsewhere.",
-        )
 
 
 def say_waiting(settings: Settings) -> None:
@@ -213,12 +186,5 @@ def _not_started(settings: Settings, why: str) -> ServerNotStarted:
     return ServerNotStarted(
         "The private server could not be started.",
         why=f"{why} The last lines of {path}:\n{last_lines(path)}",
-        hint=f"Start it by hand to see more: {sys.executable} -m runyard.server --home {settings.home}",
+        hint="Start it by hand to see more: `runyard server start --foreground`.",
     )
-
-
-def _package_root() -> Optional[str]:
-    """Return the folder to put on the server's path when `runyard` is not installed in this interpreter."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    installed = os.path.realpath(root).startswith(os.path.realpath(sys.prefix) + os.sep)
-    return None if installed or root == getattr(site, "USER_SITE", None) else root

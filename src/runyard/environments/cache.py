@@ -179,6 +179,11 @@ class CacheEntry:
         except FileExistsError:
             pass
 
+    def remove_user(self, user: str) -> None:
+        """Forget a user before its folder is gone."""
+        parts = os.path.abspath(user).split(os.sep)
+        (self.folder / "users" / ".".join(parts[-2:])).unlink(missing_ok=True)
+
     def _open_lock(self, *, create: bool) -> Optional[int]:
         while True:
             try:

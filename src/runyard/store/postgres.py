@@ -25,7 +25,7 @@ except ImportError as error:
     raise MissingExtra(
         "A PostgreSQL database needs psycopg.",
         why="It is not installed where the server runs.",
-        hint="pip install 'runyard[postgres]'",
+        hint="`pip install 'runyard[postgres]'` where you start the server, and start it again.",
     ) from error
 
 CONNECT_TIMEOUT_S = 10

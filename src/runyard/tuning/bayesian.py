@@ -18,7 +18,7 @@ except ImportError as error:
     raise MissingExtra(
         "Bayesian sampling needs Optuna.",
         why="It is not installed where the server runs.",
-        hint="pip install 'runyard[bayes]'",
+        hint="`pip install 'runyard[bayes]'` where you submit, then `runyard server stop`.",
     ) from error
 
 STARTUP_TRIALS = 10  # drawn at random before the model is asked

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from runyard.core.errors import RunyardError
 from runyard.core.machine.gpus import list_gpus
 from runyard.sdk.compat import REMEDY, refuse_shared_folder
 from runyard.sdk.workspaces.connection import find_config, read_config
-from runyard.sdk.workspaces.server import ServerChoice, choice, find
+from runyard.sdk.workspaces.server import ServerChoice, choice, find, server_python
 
 LOW_DISK, NO_DISK = 5_000_000_000, 200_000_000
 
@@ -86,25 +84,14 @@ def _guarded(subject: str, check: Callable[[], DoctorFinding]) -> DoctorFinding:
 
 
 def _packages() -> DoctorFinding:
-    try:
-        needed = metadata.requires("runyard") or []
-    except metadata.PackageNotFoundError:
+    """Say which Python runs the private server: the client itself needs no packages."""
+    python = server_python()
+    if python is None:
         return DoctorFinding(
-            "packages", "note", "Runyard runs from a folder; pip does not know it.", "pip install runyard"
+            "packages", "note", "No Python here has the server's packages; the first call makes an environment for it."
         )
-    names = [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed if "extra ==" not in text]
-    versions = {name: _version(name) for name in names}
-    missing = sorted(name for name, version in versions.items() if version is None)
-    if missing:
-        return DoctorFinding("packages", "wrong", f"missing: {', '.join(missing)}", "pip install runyard")
-    return DoctorFinding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    whose = "this Python" if os.path.realpath(python) == os.path.realpath(sys.executable) else "its own Python"
+    return DoctorFinding("packages", "ok", f"The private server runs on {whose}: {python}")
 
 
 def _facade() -> DoctorFinding:

@@ -33,7 +33,9 @@ DEFAULT_CHANNELS = ["conda-forge"]  # where the specification names none
 _DEFAULTS = ["main", "r"]  # what conda calls `defaults`, by the names of its parts
 _MISSING, _UNREACHABLE = "missing", "unreachable"
 _LEFT_OUT = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP"})  # the solver runs on our Python, not on the run's
-EXTRA_HINT = "`pip install 'runyard[conda]'` in the Python that runs Runyard's server"
+EXTRA_HINT = (
+    "`pip install 'runyard[conda]'` where you submit, then `runyard server stop`: the next call starts it with that"
+)
 
 
 class CondaSpec(NamedTuple):

@@ -6,9 +6,9 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 
 from runyard.client import processes
+from runyard.client.server_python import find_server_python
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import SystemFailure, error_from_plain
 from runyard.core.formats.documents import RepairAnswer
@@ -21,9 +21,9 @@ def repair_own() -> RepairAnswer:
         RunyardError: what that process found wrong, as the same class.
     """
     settings = read_settings()
-    processes.check_installed()
-    command = [sys.executable, "-m", "runyard.server", "--home", str(settings.home), "--repair"]
-    variables = processes.server_variables(settings, os.environ)
+    python = find_server_python(settings)
+    command = [python.path, "-m", "runyard.server", "--home", str(settings.home), "--repair"]
+    variables = processes.server_variables(settings, os.environ, code=python.code)
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=False)
     try:
         answer = json.loads(done.stdout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from typing import NoReturn, Optional
 
@@ -12,6 +11,7 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.decoding import Deletion, ServerInfo
 from runyard.client.login import ServerChoice, choose
+from runyard.client.server_python import find_installed, find_server_python
 from runyard.core.config.settings import read_settings
 from runyard.sdk.compat import refuse_foreign_core
 from runyard.sdk.exceptions import UserErrorException
@@ -29,6 +29,7 @@ __all__ = [
     "find",
     "find_own",
     "login",
+    "server_python",
 ]
 
 
@@ -51,9 +52,14 @@ def find_own() -> Optional[Client]:
 def become_server() -> NoReturn:
     """Turn this process into the home's server, in the foreground, with the environment that it gets otherwise."""
     settings = read_settings()
-    processes.check_installed()
-    command = [sys.executable, "-m", "runyard.server", "--home", str(settings.home)]
-    os.execve(sys.executable, command, processes.server_variables(settings, os.environ))
+    python = find_server_python(settings)
+    command = [python.path, "-m", "runyard.server", "--home", str(settings.home)]
+    os.execve(python.path, command, processes.server_variables(settings, os.environ, code=python.code))
+
+
+def server_python() -> Optional[str]:
+    """Return the Python that this home's server runs on; None: the first call that needs one makes it."""
+    return find_installed(read_settings(), os.environ)
 
 
 def choice() -> ServerChoice:
