@@ -117,6 +117,20 @@ def test_detach_list_show_logs_and_cancel(project: Path) -> None:
     assert isinstance(run, dict) and run["status"] == "Canceled" and run["tags"] == {"team": "a"}
 
 
+def test_files_that_were_not_kept_are_named_at_the_end_with_what_to_type(project: Path) -> None:
+    (project / "stray.py").write_text("open('model.pt', 'w').write('x')\nopen('other.bin', 'w').write('yz')\n")
+
+    first = submit(project, "stray.py")
+    second = submit(project, "--keep", "model.pt", "--keep", "*.bin", "stray.py")
+
+    assert (
+        first.returncode == 0
+        and "warning: 2 files (3 bytes) outside ./outputs and ./logs were not kept" in first.stderr
+    )
+    assert "`runyard submit --keep other.bin --keep model.pt`" in first.stderr
+    assert "files: model.pt, other.bin\n" in second.stderr and "warning" not in second.stderr
+
+
 def test_ctrl_c_ends_the_watching_and_not_the_run(project: Path) -> None:
     (project / "wait.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "runyard.cli", "submit", "wait.py"]

@@ -65,7 +65,7 @@ def test_a_run_whose_machine_went_down_is_started_again_and_finds_its_outputs(
     [first, second] = details["attempts"]
     assert (first["attempt"], first["status"]) == (1, "NodeLost") and "The machine was restarted" in first["why"]
     assert second == {"attempt": 2, "status": "Completed"}
-    assert any("1 file is back in ./outputs" in warning["message"] for warning in details["warnings"])
+    assert any("1 file is back in the work folder" in warning["message"] for warning in details["warnings"])
     run.download_file("attempt_1/user_logs/std_log.txt", str(tmp_path / "first.txt"))
     assert (tmp_path / "first.txt").read_text() == "attempt 1 finds False\n"
 

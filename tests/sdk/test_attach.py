@@ -232,10 +232,12 @@ def test_resources_are_saved_with_a_run_configuration_and_read_again(tmp_path: P
     (tmp_path / ".azureml").mkdir()
     config = RunConfiguration(script="train.py")
     config.resources, config.max_attempts = Resources(cpus=2, memory="1GB", qos="low", custom={"fpga": 1}), 3
+    config.keep = ["runs", "*.pt"]
     config.save(str(tmp_path), "big")
     found = RunConfiguration.load(str(tmp_path), "big")
 
     assert (found.resources.to_plain(), found.max_attempts) == (config.resources.to_plain(), 3)
+    assert found.keep == ["runs", "*.pt"] and "keep" not in RunConfiguration().to_plain()
     (tmp_path / ".azureml" / "typo").write_text("script: train.py\nresources:\n  partiton: gpu\n")
     with pytest.raises(UserErrorException, match=r"`resources\.partiton` is not known\. Did you mean `partition`"):
         RunConfiguration.load(str(tmp_path), "typo")

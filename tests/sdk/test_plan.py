@@ -15,6 +15,7 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import InvalidArgument, RunyardError, SubmitRejected
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
@@ -425,3 +426,15 @@ def as_somebody(check: Callable[[], object]) -> str:
 def test_plain_errors_are_ours_as_well() -> None:
     with pytest.raises((InvalidArgument, UserErrorException)):
         argument_texts(3)
+
+
+def test_files_to_keep_are_paths_below_the_work_folder(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    spec = plan_submission(ScriptRunConfig(str(tmp_path), "train.py", keep=["./runs/", "*.pt", "runs"])).spec
+    alone = plan_submission(ScriptRunConfig(str(tmp_path), "train.py", keep="model.pt")).spec  # type: ignore[arg-type]
+
+    assert spec.keep == ["runs", "*.pt"] and alone.keep == ["model.pt"]
+    assert "keep" not in to_plain(RunSpec()), "servers of 0.2 refuse it"
+    for wrong in (["/tmp/x"], ["../x"], [3], [""]):
+        with pytest.raises(UserErrorException, match="below the run's work folder"):
+            ScriptRunConfig(str(tmp_path), "train.py", keep=wrong)  # type: ignore[arg-type]

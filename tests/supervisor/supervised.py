@@ -121,11 +121,11 @@ class Site:
         self.server.stop()
 
     def prepare(self, script: str = "", **options: Any) -> Job:
-        """Write a job; `options` are fields of RunSpec, or of JobSpec where it has that name."""
+        """Write a job; `options` are fields of RunSpec or JobSpec; `files` lie beside the script."""
         run_id = f"exp_{len(self._jobs) + 1}"
         job_fields = {name: options.pop(name) for name in list(options) if name in JobSpec.__dataclass_fields__}
         self.server.add_run(run_id)
-        root = self.server.add_snapshot({"train.py": script.encode()})
+        root = self.server.add_snapshot({"train.py": script.encode(), **options.pop("files", {})})
         environment = options.pop("environment", EnvironmentSpec(interpreter=sys.executable))
         spec = RunSpec(script=None if "command" in options else "train.py", environment=environment, **options)
         cookie = job_fields.setdefault("cookie", os.urandom(16).hex())

@@ -19,11 +19,14 @@ class Nothing:
     uploaded_at = {}
     def add(self, source, what, why):
         said.append(f"{what}: {why}")
+    def list_kept(self, index, fresh):
+        return []
     def upload_many(self, run_id, files):
         return [FileNotFoundError() for _ in files]
 files = OutputFiles(
     RunFolder("/nonexistent"), "r", [{"outputs": sys.argv[1] + "/outputs"}],
-    uploader=Nothing(), explicit=Nothing(), refusals=Nothing(), warn=lambda source, message: said.append(message),
+    tree=Nothing(), uploader=Nothing(), explicit=Nothing(), refusals=Nothing(),
+    warn=lambda source, message: said.append(message),
 )
 files.finish()
 print(json.dumps(said))

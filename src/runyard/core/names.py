@@ -18,6 +18,7 @@ SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 MAX_FILE_NAME = 1024
 MAX_METRIC_NAME = 255
+EVENT_FILE_MARK = "tfevents"  # in the name of every event file of TensorBoard
 _EASY_FILE_NAME = re.compile(r"[\w\-]+(?:\.[\w\-]+)*(?:/[\w\-]+(?:\.[\w\-]+)*)*", re.ASCII)
 _ESCAPES = 0xF000  # plus a byte: the character that stands for it in a file's name
 _ESCAPED = re.compile("[\uf001-\uf020\uf02e\uf05c\uf07f-\uf0ff]")

@@ -219,6 +219,9 @@ class RunSpec:
     outputs: Dict[str, DatasetOutputSpec] = field(default_factory=dict)
     resources: ResourceSpec = field(default_factory=ResourceSpec)
     max_attempts: int = 1  # more: a run whose node was lost, or that was preempted, is started again
+    # Files of the work folder that are stored beside those of `output_folders`: paths and globs. Servers of 0.2 refuse
+    # a field that they do not know.
+    keep: List[str] = field(default_factory=list, metadata={"sparse": True})
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ MOST_EVIDENCE = 4
 WIDTH = 160
 WAIT_S = 5.0
 PART_BYTES = 1 << 20
+_NOT_RESULTS = ("logs/", "user_logs/", "system_logs/", "azureml-logs/", "diagnosis")
 
 
 def failure_report(run: Run, *, with_log: bool) -> str:
@@ -98,11 +99,13 @@ def print_end(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile])
     lasted = duration(run)
     cli.echo(f"\nRun {plain(run.id)}: {run.status}{f' after {lasted}' if lasted else ''}.", err=True)
     shown = [f"{plain(metric.name)} {plain(number(metric.last))}" for metric in metrics if metric.kind == "scalar"]
-    kept = [plain(file.name) for file in files if file.name.startswith("outputs/")]
+    kept = [plain(file.name) for file in files if not file.name.startswith(_NOT_RESULTS)]
     for title, items in (("metrics", shown), ("files", kept)):
         if items:
             more = f" and {len(items) - 6} more" if len(items) > 6 else ""
             cli.echo(f"{title}: {', '.join(items[:6])}{more}", err=True)
+    for warning in run.warnings:
+        cli.echo(f"warning: {plain(str(warning.get('message', '')))}", err=True)
     if run.status is not RunStatus.COMPLETED and run.error:
         # Its last lines have just been streamed.
         cli.echo(f"error: {failure_report(run, with_log=False)}", err=True)

@@ -54,6 +54,12 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
     show_default=True,
     help="Start it again, so often at most, when its machine is lost or it is preempted.",
 )
+@cli.option(
+    "--keep",
+    metavar="PATH",
+    multiple=True,
+    help="Store this file, folder or glob of the work folder too, beside ./outputs and ./logs.",
+)
 @cli.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
 @cli.option("--nodes", type=cli.IntRange(1), metavar="N", default=1, help="Run it on N nodes, once on each.")
 @cli.option(
@@ -86,6 +92,7 @@ def submit(
     tags: dict[str, str],
     time_limit: int | None,
     max_attempts: int,
+    keep: tuple[str, ...],
     target: str,
     nodes: int,
     resources: dict[str, str],
@@ -116,6 +123,7 @@ def submit(
         max_run_duration_seconds=time_limit or DEFAULT_TIME_LIMIT_S,
         distributed_job_config=PyTorchConfiguration(node_count=nodes) if nodes > 1 else None,
         max_attempts=max_attempts,
+        keep=keep,
         resources=read_resources(resources),
     )
     config.run_config.environment_variables.update(variables)

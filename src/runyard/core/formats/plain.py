@@ -1,6 +1,7 @@
 """Dataclasses to JSON-ready values and back. Unknown fields of a newer peer are dropped.
 
-A field whose metadata has an `alias` has that name as a plain value; pydantic reads the same metadata.
+A field whose metadata has an `alias` has that name as a plain value; pydantic reads the same metadata. One that is
+`sparse` is left out when it is empty: an older peer, which may refuse what it does not know, sees it only in use.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union, get_type_hints
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple, Type, TypeVar, Union, get_type_hints
 
 from runyard.core.lazy_dataclass import is_dataclass
 
@@ -17,6 +18,7 @@ Convert = Callable[[Any], Any]
 _KEYS: Dict[type, List[Tuple[str, str]]] = {}
 _RENAMED: Dict[type, bool] = {}
 _FIELDS: Dict[type, List[Tuple[str, str, Optional[Convert]]]] = {}
+_SPARSE: Dict[type, FrozenSet[str]] = {}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -25,7 +27,12 @@ def to_plain(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {key: to_plain(getattr(value, name)) for name, key in _keys(type(value))}
+        sparse = _sparse(type(value))
+        return {
+            key: to_plain(getattr(value, name))
+            for name, key in _keys(type(value))
+            if name not in sparse or getattr(value, name)
+        }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -105,4 +112,12 @@ def _keys(cls: type) -> List[Tuple[str, str]]:
     if found is None:
         fields = dataclasses.fields(cls)
         found = _KEYS[cls] = [(field.name, field.metadata.get("alias", field.name)) for field in fields]
+    return found
+
+
+def _sparse(cls: type) -> FrozenSet[str]:
+    found = _SPARSE.get(cls)
+    if found is None:
+        fields = dataclasses.fields(cls)
+        found = _SPARSE[cls] = frozenset(field.name for field in fields if field.metadata.get("sparse"))
     return found

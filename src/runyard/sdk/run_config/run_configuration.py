@@ -175,6 +175,7 @@ class RunConfiguration(SealedConfig):
         self._gpus: Optional[int] = None  # per node, as an estimator's use_gpu says it
         self._resources = Resources()
         self._max_attempts = 1
+        self._keep: List[str] = []
         self.script = script
         self.arguments: List[Any] = arguments if arguments is not None else []
         self._target = "local"
@@ -240,8 +241,23 @@ class RunConfiguration(SealedConfig):
             raise UserErrorException(f"max_attempts is {value!r}; it must be a whole number, 1 or more.")
         self._max_attempts = value
 
+    @property
+    def keep(self) -> List[str]:
+        """Files and folders of the work folder to store beside `./outputs` and `./logs`; not of Azure.
+
+        Paths and globs (`runs`, `*.pt`, `results/**/*.csv`) below the work folder; one without a slash fits at any
+        depth. Only what the run made or changed is stored: the rest is in its snapshot.
+        """
+        return self._keep
+
+    @keep.setter
+    def keep(self, value: Any) -> None:
+        self._keep = read_keep(value)
+
     def to_plain(self) -> Dict[str, Any]:
         found = super().to_plain()
+        if not self._keep:
+            del found["keep"]
         if self._resources.to_plain() == Resources().to_plain():
             del found["resources"]
         if self._max_attempts == 1:
@@ -285,6 +301,26 @@ class RunConfiguration(SealedConfig):
         from runyard.sdk.config.files import find_settings
 
         os.unlink(find_settings(path, name).file)
+
+
+def read_keep(value: Any) -> List[str]:
+    """Return paths and globs below the work folder, as a run's spec has them: `./runs/` is `runs`, `.` is all of it.
+
+    Raises:
+        UserErrorException: one is no text, is empty, or leaves the work folder.
+    """
+    given = [value] if isinstance(value, (str, os.PathLike)) else list(value or [])
+    found = []
+    for path in given:
+        text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        clean = os.path.normpath(text).replace(os.sep, "/") if text else ""
+        if not isinstance(text, str) or not clean or os.path.isabs(clean) or clean.split("/")[0] == os.pardir:
+            raise UserErrorException(
+                f"keep has {path!r}; only files and folders below the run's work folder can be kept.\n"
+                "Give paths or globs relative to it: keep=['runs', '*.pt']."
+            )
+        found.append("*" if clean == "." else clean)
+    return list(dict.fromkeys(found))
 
 
 def write_run_configuration(config: RunConfiguration, place: FilePosition, *, separate_environment: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn
@@ -37,6 +37,7 @@ class ScriptRunConfig(AzureClass):
         command: a shell command instead of a script; a list is joined with spaces.
         resources: a Resources (or a dict of its parameters): what each node shall have, on clusters.
         max_attempts: how often the run is started at most, when its node is lost or it is preempted.
+        keep: files and folders to store beside `./outputs` and `./logs`: paths and globs; see RunConfiguration.keep.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ScriptRunConfig(AzureClass):
         *,
         resources: Any = None,
         max_attempts: Optional[int] = None,
+        keep: Optional[Sequence[str]] = None,
     ) -> None:
         self.source_directory = source_directory
         self.script = script
@@ -81,6 +83,8 @@ class ScriptRunConfig(AzureClass):
             self.run_config.resources = resources
         if max_attempts is not None:
             self.run_config.max_attempts = max_attempts
+        if keep is not None:
+            self.run_config.keep = keep
         if resume_from is not None:
             self._resume(_with_resume(self.arguments, resume_from, command=self.command))
 

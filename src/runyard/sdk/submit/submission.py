@@ -134,6 +134,7 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
         gpus=settings.resources.gpus if settings.resources.gpus is not None else settings._gpus,
         resources=plan_resources(settings.resources),
         max_attempts=settings.max_attempts,
+        keep=list(settings.keep),
         data_references=data.references,
         datasets=data.datasets,
         outputs=data.outputs,

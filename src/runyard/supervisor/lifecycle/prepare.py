@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -39,6 +40,7 @@ from runyard.supervisor.run_folder import (
 )
 from runyard.supervisor.shipping.connection import Connection, HomeGone
 from runyard.supervisor.shipping.loops import Backoff
+from runyard.supervisor.shipping.work_tree import WorkTree
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EnvironmentFacts, RunError
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _RESTORING = "restoring the snapshot"
+_OTHER_NODE = re.compile(r"node_[0-9]+/")
 
 
 def has_data(spec: RunSpec) -> bool:
@@ -78,7 +81,7 @@ Warn = Callable[[str, str], None]
 
 
 def bring_back(
-    folder: RunFolder, job: JobSpec, connection: Connection, *, warn: Warn, check: Callable[[], None]
+    folder: RunFolder, job: JobSpec, connection: Connection, tree: WorkTree, *, warn: Warn, check: Callable[[], None]
 ) -> None:
     """Download this node's files of earlier attempts, each checked by its SHA-256 and renamed into place.
 
@@ -91,7 +94,7 @@ def bring_back(
         return
     files = connection.insist(lambda: connection.client.runs.files(job.run_id))
     count = 0
-    for file, path, root in _iter_wanted(folder, job, files):
+    for file, path, root in _iter_wanted(folder, job, files, tree):
         check()
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if not os.path.realpath(path).startswith(os.path.realpath(root) + os.sep):
@@ -101,8 +104,7 @@ def bring_back(
         count += 1
     if count:
         plural = "file is" if count == 1 else "files are"
-        names = " and ".join(f"./{name}" for name in job.spec.output_folders)
-        warn("attempts", f"{count} {plural} back in {names}: what earlier attempts of this run had stored there.")
+        warn("attempts", f"{count} {plural} back in the work folder: what earlier attempts of this run had stored.")
 
 
 def _fetch(connection: Connection, run_id: str, file: RunFile, path: str) -> None:
@@ -115,16 +117,19 @@ def _fetch(connection: Connection, run_id: str, file: RunFile, path: str) -> Non
     connection.insist(fetch)
 
 
-def _iter_wanted(folder: RunFolder, job: JobSpec, files: List[RunFile]) -> Iterator[Tuple[RunFile, str, str]]:
+def _iter_wanted(
+    folder: RunFolder, job: JobSpec, files: List[RunFile], tree: WorkTree
+) -> Iterator[Tuple[RunFile, str, str]]:
     """Yield each file with its target path and the work folder in which that must lie."""
-    for index, folders in enumerate(tracked_folders(folder, job)):
+    for index, (folders, root) in enumerate(zip(tracked_folders(folder, job), tree.roots)):
         prefix = f"node_{index}/" if index > 0 else prefix_of(job)
-        for name, top in folders.items():
-            start = f"{prefix}{name}/"
-            for file in files:
-                if file.kind == "blob" and file.name.startswith(start):
-                    below = true_file_name(file.name).split("/")[start.count("/") :]
-                    yield file, os.path.join(top, *below), top[: -len(name) - 1]
+        outputs = tuple(f"{name}/" for name in folders)
+        for file in files:
+            name = file.name[len(prefix) :]
+            if file.kind != "blob" or not file.name.startswith(prefix) or (not prefix and _OTHER_NODE.match(name)):
+                continue
+            if name.startswith(outputs) or tree.fits(name):
+                yield file, os.path.join(root, *true_file_name(name).split("/")), root
 
 
 logger = logging.getLogger(__name__)
@@ -215,9 +220,11 @@ class Preparation:
             self._warn("work folder", "Each node works in a copy of its own; what one writes there, others do not see.")
         for work in folders:
             self._restore_to(work)
+        tree = WorkTree(self._folder, self._job)
+        self._stage("looking through the work folder", tree.remember)
         self._stage(
             "bringing back the files of earlier attempts",
-            lambda: bring_back(self._folder, self._job, self._connection, warn=self._warn, check=self._check),
+            lambda: bring_back(self._folder, self._job, self._connection, tree, warn=self._warn, check=self._check),
         )
 
     def _restore_to(self, work: str) -> None:

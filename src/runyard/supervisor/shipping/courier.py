@@ -122,6 +122,7 @@ class Courier:
             self._drain()
             end_children(self._folder, self._job, self.cargo.seen.open_children())
             self.cargo.journals.warn_of_tails()
+            self._warn_of_lost_files()
             if not self.cargo.refusals.is_empty():
                 self.connection.insist(self.cargo.try_refused_again)
             self._drain()
@@ -150,6 +151,12 @@ class Courier:
         """Upload the files that are left, then ship all journals and logs."""
         self.connection.insist(self.cargo.files.finish)
         self.ship_all()
+
+    def _warn_of_lost_files(self) -> None:
+        """Say on the run which new files of its work folder are not stored. A later attempt says it for itself."""
+        lost = "" if self.reporter.is_superseded else self.cargo.tree.describe_lost()
+        if lost:
+            self.reporter.warn("files", lost)
 
     def _post(self, final: FinalState) -> None:
         """Post the final state; ship again what the server lacks, and shorten an end that it refuses."""

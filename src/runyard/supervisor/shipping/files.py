@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 import time
+from itertools import chain
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from runyard.core.errors import RunyardError, SystemFailure
@@ -23,6 +24,7 @@ from runyard.supervisor.shipping.uploads import (
     iter_batches,
     signature,
 )
+from runyard.supervisor.shipping.work_tree import WorkTree, is_event_file
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +71,9 @@ class OutputFiles:
     The thread `files` calls `step`; at the end the main thread calls `finish`. `_lock` lets one of them work at a time.
 
     `folders` has one dict for each work folder: the path of each output folder by the name that its files get; the path
-    ends with that name. A file of a later node whose name is taken gets `node_<rank>/` in front, and all names get
-    `prefix`. In `logs`, files that were last changed before `since` do not belong to the run.
+    ends with that name. `tree` lists what is kept of the rest of the work folders, in the same order. A file of a later
+    node whose name is taken gets `node_<rank>/` in front, and all names get `prefix`. In `logs`, and among event files,
+    those that were last changed before `since` do not belong to the run.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class OutputFiles:
         *,
         since: float = 0.0,
         prefix: str = "",
+        tree: WorkTree,
         uploader: Uploader,
         explicit: ExplicitUploads,
         refusals: Refusals,
@@ -94,6 +98,7 @@ class OutputFiles:
         self._warn = warn
         self._since = since
         self._prefix = prefix
+        self._tree = tree
         self._files: Dict[str, WatchedFile] = {}
         self._ledger = FileLedger(folder)
         self._left_out: Dict[str, List[str]] = {}  # by kind: entries that the last scan found and that cannot be stored
@@ -122,7 +127,7 @@ class OutputFiles:
             self._left_out.clear()
             for _ in range(PASSES):
                 self._forget_left_out()
-                changed = list(self._iter_changed())
+                changed = list(self._iter_changed(fresh=True))
                 if not self._store(changed):
                     break
             self._warn_of_left_out()
@@ -132,8 +137,8 @@ class OutputFiles:
         for watched in self._files.values():
             watched.refused = None
 
-    def _iter_changed(self) -> Iterator[WorkFile]:
-        for found in self._iter_files():
+    def _iter_changed(self, *, fresh: bool = False) -> Iterator[WorkFile]:
+        for found in self._iter_files(fresh):
             watched = self._files.setdefault(found.name, WatchedFile())
             if found.signature not in (watched.stored, watched.refused) and not self._is_older(found):
                 yield found
@@ -142,7 +147,7 @@ class OutputFiles:
         watched = self._files[found.name]
         is_settled = watched.seen == found.signature and time.time() - found.signature.mtime_ns / 1e9 > SETTLED_S
         watched.seen = found.signature
-        is_live = found.name.startswith(f"{self._prefix}{LIVE_FOLDER}/")
+        is_live = found.name.startswith(f"{self._prefix}{LIVE_FOLDER}/") or is_event_file(found.name)
         return (is_live or is_settled) and time.monotonic() >= watched.rest_until
 
     def _is_older(self, found: WorkFile) -> bool:
@@ -211,10 +216,10 @@ class OutputFiles:
                 verb = "is" if len(names) == 1 else "are"
                 self._warn("files", f"{count} of the work folder {verb} not stored ({kind}): {shown}{more}.")
 
-    def _iter_files(self) -> Iterator[WorkFile]:
+    def _iter_files(self, fresh: bool) -> Iterator[WorkFile]:
         taken: Set[str] = set()
         for rank, folders in enumerate(self._folders):
-            for found in self._iter_node(folders):
+            for found in chain(self._iter_node(folders), self._iter_kept(rank, fresh)):
                 name = f"node_{rank}/{found.name}" if found.name in taken else found.name
                 taken.add(found.name)
                 yield found._replace(name=self._prefix + name)
@@ -226,6 +231,12 @@ class OutputFiles:
                 self._warn("files", f"`{folder}` is a link out of the work folder; nothing in it is stored.")
                 continue
             yield from self._iter_below(folder, top, root)
+
+    def _iter_kept(self, index: int, fresh: bool) -> Iterator[WorkFile]:
+        for kept in self._tree.list_kept(index, fresh=fresh):
+            found = self._find(kept.name, kept.path, os.path.islink(kept.path), self._tree.roots[index])
+            if found is not None:
+                yield found
 
     def _iter_below(self, folder: str, top: str, root: str) -> Iterator[WorkFile]:
         waiting: List[Tuple[str, str]] = [(folder, top)]
@@ -242,26 +253,24 @@ class OutputFiles:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((name, entry.path))
                     continue
-                found = self._find(name, entry, root)
+                found = self._find(name, entry.path, entry.is_symlink(), root)
                 if found is not None:
                     yield found
 
-    def _find(self, name: str, entry: os.DirEntry[str], root: str) -> Optional[WorkFile]:
+    def _find(self, name: str, path: str, is_link: bool, root: str) -> Optional[WorkFile]:
         try:
-            if entry.is_symlink() and not _is_inside(entry.path, root):
+            if is_link and not _is_inside(path, root):
                 self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
                 return None
-            status = entry.stat()
+            status = os.stat(path)
             if self._is_before(name, status):
                 return None
             if not stat.S_ISREG(status.st_mode):
-                is_twin = stat.S_ISDIR(status.st_mode) and _is_inside(
-                    entry.path, os.path.join(root, name.split("/")[0])
-                )
+                is_twin = stat.S_ISDIR(status.st_mode) and _is_inside(path, os.path.join(root, name.split("/")[0]))
                 if not is_twin:  # a link to a folder that is stored anyway loses nothing
                     self._leave_out(SPECIAL.get(stat.S_IFMT(status.st_mode), "special file"), name)
                 return None
-            return WorkFile(stored_file_name(name), entry.path, root, signature(status))
+            return WorkFile(stored_file_name(name), path, root, signature(status))
         except OSError as error:
             self._leave_out(FILE, name, error)
             return None
@@ -270,7 +279,7 @@ class OutputFiles:
             return None
 
     def _is_before(self, name: str, status: os.stat_result) -> bool:
-        return name.startswith(LIVE_FOLDER + "/") and status.st_mtime < self._since
+        return (name.startswith(LIVE_FOLDER + "/") or is_event_file(name)) and status.st_mtime < self._since
 
     def _load(self) -> None:
         """Take the stored signatures from the ledger: a restarted supervisor does not read these files again."""

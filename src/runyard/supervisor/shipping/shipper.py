@@ -24,6 +24,7 @@ from runyard.supervisor.shipping.refusals import Refusals, explain, is_again, is
 from runyard.supervisor.shipping.reporter import Reporter
 from runyard.supervisor.shipping.segments import ChildRunLedger, Segment
 from runyard.supervisor.shipping.uploads import ExplicitUploads, Uploader
+from runyard.supervisor.shipping.work_tree import WorkTree
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import RunError
@@ -270,12 +271,14 @@ class ShippingLoops:
             refusals=self.refusals,
             hear=reporter.hear,
         )
+        self.tree = WorkTree(folder, job)
         self.files = OutputFiles(
             folder,
             job.run_id,
             tracked_folders(folder, job),
             since=began_at(folder) if job.interactive_folders else 0.0,
             prefix=prefix_of(job),
+            tree=self.tree,
             uploader=uploader,
             explicit=self.uploads,
             refusals=self.refusals,

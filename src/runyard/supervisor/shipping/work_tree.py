@@ -1,0 +1,226 @@
+"""The work folder outside of `./outputs` and `./logs`: what of it is kept, and what will be lost with it.
+
+New is what the snapshot did not bring, or what changed since. Kept are files that fit the run's `keep`, and the event
+files of TensorBoard. An interactive run works in the user's own folder: nothing there is lost, and event files are
+looked for where libraries put them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+import time
+from fnmatch import translate
+from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+
+from runyard.core.names import EVENT_FILE_MARK
+from runyard.core.specs import JobSpec
+from runyard.supervisor.run_folder import RunFolder, shares_folder, work_folders
+
+RESTORED = "restored.json"
+INTERACTIVE = ("runs", "lightning_logs")  # where torch's SummaryWriter and Lightning write by default
+CACHES = frozenset(
+    {
+        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints", ".hypothesis", ".cache",
+        ".git", ".tox", ".nox", "node_modules",
+    }
+)  # fmt: skip
+LEAST_PAUSE_S, PAUSE = 2.0, 50  # a walk that took t seconds is not repeated for PAUSE × t: it must not cost a core
+MOST_S = 5.0  # that the search for lost files may take
+SHOWN = 5
+Known = Dict[str, Tuple[int, int]]  # size and mtime_ns by name
+
+
+class KeptFile(NamedTuple):
+    """A file that is stored although it lies outside of the output folders, with its name below the work folder."""
+
+    name: str
+    path: str
+
+
+def is_event_file(name: str) -> bool:
+    """Return whether the file is one of TensorBoard's, by its name."""
+    return EVENT_FILE_MARK in os.path.basename(name)
+
+
+class KeepRules:
+    """The run's `keep`: paths and globs below the work folder. One without a slash fits at any depth."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._anywhere: List[Pattern[str]] = []
+        self._from_top: List[Pattern[str]] = []
+        for pattern in patterns:
+            for one in {pattern, pattern[3:] if pattern.startswith("**/") else pattern}:
+                (self._from_top if "/" in one else self._anywhere).append(re.compile(translate(one)))
+
+    def fit(self, name: str) -> bool:
+        """Return whether the file or folder is kept, by itself or by a folder above it."""
+        parts = name.split("/") if self._anywhere or self._from_top else []
+        for end in range(1, len(parts) + 1):
+            if any(rule.match(parts[end - 1]) for rule in self._anywhere):
+                return True
+            above = "/".join(parts[:end])
+            if any(rule.match(above) for rule in self._from_top):
+                return True
+        return False
+
+
+class WorkTree:
+    """The work folders of the nodes that run here, in the order of `tracked_folders`. Threads share it.
+
+    `remember` is called when the snapshot is in place. `list_kept` walks anew only now and then, unless asked.
+    """
+
+    def __init__(self, folder: RunFolder, job: JobSpec) -> None:
+        self._folder = folder
+        self._job = job
+        self._rules = KeepRules(job.spec.keep)
+        self._lock = threading.Lock()
+        self._roots = self._find_roots()
+        self._known: Optional[Dict[str, Known]] = None
+        self._found: Dict[str, List[KeptFile]] = {}
+        self._again_at: Dict[str, float] = {}
+
+    def remember(self) -> None:
+        """Note what the snapshot brought. Raises OSError."""
+        self._known = {
+            os.path.basename(root): {name: _facts(os.lstat(path)) for name, path in self._iter_files(root)}
+            for root in self._roots
+        }
+        self._folder.write(RESTORED, self._known)
+
+    def list_kept(self, index: int, *, fresh: bool) -> List[KeptFile]:
+        """Return the new files of a work folder that are stored with the run; `fresh`: after a walk of now."""
+        if index >= len(self._roots) or not self._is_ready():
+            return []
+        root = self._roots[index]
+        with self._lock:
+            began = time.monotonic()
+            if fresh or began >= self._again_at.get(root, 0.0):
+                self._found[root] = list(self._iter_kept(root))
+                self._again_at[root] = began + max(LEAST_PAUSE_S, PAUSE * (time.monotonic() - began))
+            return self._found[root]
+
+    def describe_lost(self) -> str:
+        """Return one line about the new files that are not stored, and how to keep them; "" when there are none."""
+        if self._job.interactive_pid is not None or not self._is_ready():
+            return ""
+        lost: Dict[str, Tuple[int, int]] = {}  # number and size by the first part of the name
+        deadline = time.monotonic() + MOST_S
+        is_whole = True
+        for root in self._roots:
+            for name, path in self._iter_files(root):
+                if time.monotonic() > deadline:
+                    is_whole = False
+                    break
+                size = self._size_if_lost(root, name, path)
+                if size is not None:
+                    top = name.split("/")[0] + ("/" if "/" in name else "")
+                    count, total = lost.get(top, (0, 0))
+                    lost[top] = (count + 1, total + size)
+        return _sentence(lost, self._job, is_whole=is_whole) if lost else ""
+
+    def fits(self, name: str) -> bool:
+        """Return whether a file of an earlier attempt belongs back into the work folder."""
+        return self._rules.fit(name) or is_event_file(name)
+
+    @property
+    def roots(self) -> List[str]:
+        return self._roots
+
+    def _find_roots(self) -> List[str]:
+        if self._job.interactive_pid is not None:
+            logs = self._job.interactive_folders.get("logs", "")
+            return [os.path.dirname(logs)] if logs else []
+        if shares_folder(self._job) and self._job.node_rank > 0:
+            return []  # node 0 stores the files of all nodes
+        return work_folders(self._folder, self._job)
+
+    def _iter_kept(self, root: str) -> Iterator[KeptFile]:
+        known = self._restored(root)
+        for name, path in self._iter_files(root):
+            if not self.fits(name):
+                continue
+            try:
+                if _facts(os.lstat(path)) != known.get(name):
+                    yield KeptFile(name, path)
+            except OSError:
+                continue
+
+    def _size_if_lost(self, root: str, name: str, path: str) -> Optional[int]:
+        if self.fits(name) or name.endswith((".pyc", ".pyo")):
+            return None
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return None
+        has_content = stat.S_ISREG(status.st_mode) and status.st_size > 0
+        return status.st_size if has_content and _facts(status) != self._restored(root).get(name) else None
+
+    def _is_ready(self) -> bool:
+        """Return whether the work folder is there, and what the snapshot brought is known."""
+        return self._known is not None or self._job.interactive_pid is not None or self._folder.has(RESTORED)
+
+    def _restored(self, root: str) -> Known:
+        if self._known is None:
+            self._known = {
+                key: {name: (int(facts[0]), int(facts[1])) for name, facts in known.items()}
+                for key, known in self._folder.read_object(RESTORED).items()
+            }
+        return self._known.get(os.path.basename(root), {})
+
+    def _iter_files(self, root: str) -> Iterator[Tuple[str, str]]:
+        """Yield name and path of all files outside of the output folders, of caches and of virtual environments."""
+        waiting = [("", root)]
+        if self._job.interactive_pid is not None:
+            waiting = [(f"{name}/", os.path.join(root, name)) for name in INTERACTIVE]
+        passed_over = {os.path.join(root, name) for name in self._job.spec.output_folders} | self._data_folders(root)
+        while waiting:
+            prefix, path = waiting.pop()
+            try:
+                entries = list(os.scandir(path))
+            except OSError:
+                continue
+            if prefix and any(entry.name == "pyvenv.cfg" for entry in entries) and not self._rules.fit(prefix[:-1]):
+                continue
+            for entry in entries:
+                name = prefix + entry.name
+                if not entry.is_dir(follow_symlinks=False):
+                    yield name, entry.path
+                elif entry.path not in passed_over and not (entry.name in CACHES and not self._rules.fit(name)):
+                    waiting.append((f"{name}/", entry.path))
+
+    def _data_folders(self, root: str) -> set[str]:
+        """Return the folders of the run's data: what lies there is a datastore's, or goes to one."""
+        spec = self._job.spec
+        paths = [reference.path_on_compute for reference in spec.data_references.values()]
+        paths += [given.path_on_compute for given in spec.datasets.values()]
+        paths += [output.source for output in spec.outputs.values()]
+        return {os.path.normpath(os.path.join(root, path)) for path in paths if path}
+
+
+def _facts(status: os.stat_result) -> Tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
+
+
+def _sentence(lost: Dict[str, Tuple[int, int]], job: JobSpec, *, is_whole: bool) -> str:
+    import shlex  # only for the one line at the end
+
+    from runyard.snapshots.notices import shown_size
+
+    ordered = sorted(lost, key=lambda top: (-lost[top][1], top))
+    count, size = sum(found[0] for found in lost.values()), sum(found[1] for found in lost.values())
+    shown = ", ".join(ordered[:SHOWN]) + (f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else "")
+    outputs = " and ".join(f"./{name}" for name in job.spec.output_folders)
+    where = f" outside {outputs}" if outputs else ""
+    where += f" on node {job.node_rank}" if job.node_rank > 0 else ""
+    files, were, them = ("1 file", "was", "it") if count == 1 else (f"{count:,} files", "were", "them")
+    least = "" if is_whole else "At least "
+    names = [top.rstrip("/") for top in ordered[:SHOWN]]
+    options = " ".join(f"--keep {shlex.quote(name)}" for name in names)
+    return (
+        f"{least}{files} ({shown_size(size)}){where} {were} not kept: {shown}. "
+        f"Keep {them} with `runyard submit {options}` or ScriptRunConfig(keep=[{', '.join(map(repr, names))}])."
+    )

@@ -1,0 +1,95 @@
+"""What a run leaves outside of `./outputs` and `./logs`: kept where the run asks for it, else named at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runyard.core.specs import DatasetOutputSpec, JobSpec, RunSpec
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.work_tree import KeepRules, WorkTree
+from tests.supervisor.supervised import Site
+from tests.waiting import wait_for
+
+SCRIPT = """
+import os, sys
+os.makedirs("runs/a"); os.mkdir("__pycache__")
+for name, size in (("runs/a/x.bin", 3000), ("runs/y.bin", 5), ("__pycache__/z.pyc", 9), ("model.pt", 10),
+                   ("outputs/o.txt", 1), ("odd name", 2), ("events.out.tfevents.1", 4)):
+    open(name, "wb").write(b"x" * size)
+open("config.yml", "a").write("changed")
+"""
+
+
+def lost(warnings: list[dict[str, str]]) -> list[str]:
+    return [warning["message"] for warning in warnings if "kept" in warning["message"]]
+
+
+def test_new_files_that_are_not_kept_are_named_with_what_to_type(site: Site) -> None:
+    files = {"config.yml": b"before", "big.bin": b"0" * 5000}
+    run = site.prepare(SCRIPT, files=files).start().wait()
+
+    assert run.status == "Completed", run.error
+    assert lost(run.warnings) == [
+        "5 files (3.0 kB) outside ./outputs and ./logs were not kept: runs/, config.yml, model.pt, odd name. Keep them "
+        "with `runyard submit --keep runs --keep config.yml --keep model.pt --keep 'odd name'` or "
+        "ScriptRunConfig(keep=['runs', 'config.yml', 'model.pt', 'odd name'])."
+    ]
+    assert sorted(run.files) == ["events.out.tfevents.1", "outputs/o.txt"]
+
+
+@pytest.mark.parametrize("ending", ["ok", "failed", "canceled"])
+def test_kept_files_are_stored_under_their_names_however_the_run_ends(site: Site, ending: str) -> None:
+    after = {"ok": "", "failed": "sys.exit(3)", "canceled": "import time\ntime.sleep(600)"}[ending]
+    job = site.prepare(SCRIPT + after, files={"config.yml": b"before"}, keep=["runs", "*.pt"]).start()
+    if ending == "canceled":
+        wait_for(lambda: "model.pt" in job.run.files)  # while the run goes on
+        job.run.desired = "cancel"
+        (job.folder / "control.json").write_text("{}")
+    run = job.wait()
+
+    kept = ["events.out.tfevents.1", "model.pt", "outputs/o.txt", "runs/a/x.bin", "runs/y.bin"]
+    assert sorted(name for name in run.files if name != "diagnosis.json") == kept
+    assert site.server.file(job.id, "runs/a/x.bin") == b"x" * 3000
+    assert lost(run.warnings) == [
+        "2 files (15 bytes) outside ./outputs and ./logs were not kept: config.yml, odd name. Keep them with "
+        "`runyard submit --keep config.yml --keep 'odd name'` or ScriptRunConfig(keep=['config.yml', 'odd name'])."
+    ]
+
+
+RULES = {
+    "runs": (["runs", "runs/a/b", "x/runs/y"], ["runs2", "running/a"]),
+    "*.pt": (["a.pt", "x/y/a.pt", "a.pt/b"], ["a.ptx"]),
+    "a/b": (["a/b", "a/b/c"], ["x/a/b", "a/bc", "b"]),
+    "a/*.csv": (["a/x.csv"], ["x.csv", "b/x.csv"]),
+    "**/*.csv": (["x.csv", "a/b/x.csv"], ["x.csw"]),
+    "*": (["x", "a/b"], []),
+}
+
+
+@pytest.mark.parametrize("pattern", RULES)
+def test_paths_and_globs_fit_files_and_all_below_folders(pattern: str) -> None:
+    fitting, others = RULES[pattern]
+    rules = KeepRules([pattern])
+
+    assert [name for name in [*fitting, *others] if rules.fit(name)] == fitting
+
+
+def test_data_caches_and_virtual_environments_are_not_called_lost(tmp_path: Path) -> None:
+    spec = RunSpec(outputs={"out": DatasetOutputSpec("store", source="results")})
+    job = JobSpec("r", 1, "e", "w", spec, None, {}, "", "", "")
+    work = tmp_path / "work"
+    (work / "outputs").mkdir(parents=True)
+    tree = WorkTree(RunFolder(str(tmp_path)), job)
+    assert tree.describe_lost() == ""  # nothing was restored yet
+    tree.remember()
+    for name in ("results/a", "outputs/b", ".cache/c", "env/pyvenv.cfg", "env/lib/d", "sub/.git/e"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("new")
+    os.symlink("/etc/passwd", work / "link")
+
+    assert tree.describe_lost() == ""
+    (work / "sub" / "f").write_text("new")
+    assert WorkTree(RunFolder(str(tmp_path)), job).describe_lost().startswith("1 file (3 bytes)")
