@@ -32,12 +32,14 @@ import json
 from collections import Counter
 from azureml.core import Workspace
 
-result = {"runs": Counter(), "metrics": 0, "files": 0, "models": [], "datasets": []}
+result = {"runs": Counter(), "metrics": 0, "files": 0, "failures": [], "models": [], "datasets": []}
 for workspace in Workspace.list(None).values():
     for one in workspace if isinstance(workspace, list) else [workspace]:
         for experiment in one.experiments.values():
             for run in experiment.get_runs(include_children=True):
                 result["runs"][run.get_status()] += 1
+                if run.get_status() == "Failed":
+                    result["failures"].append(run.get_details()["error"]["error"]["message"][-600:])
                 result["metrics"] += len(run.get_metrics())
                 names = run.get_file_names()
                 result["files"] += sum(not name.startswith(("user_logs", "system_logs")) for name in names)

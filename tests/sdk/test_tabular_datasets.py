@@ -83,6 +83,22 @@ def test_time_filters_need_to_know_the_column(table: TabularDataset) -> None:
         table.time_before(day)
 
 
+def test_a_table_without_its_time_column_is_none_of_times(
+    table: TabularDataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An official notebook drops the column, and one that is not there, and expects this class of error."""
+    timed = table.with_timestamp_columns("when")
+    early = timed.time_before(datetime(2026, 1, 4))
+
+    for part in (timed.drop_columns(["when"]), timed.keep_columns(["n"])):
+        assert part.timestamp_columns == (None, None)
+        with pytest.raises(DatasetTimestampMissingError):
+            part.time_before(datetime(2026, 1, 4))
+    assert early.drop_columns("when").to_pandas_dataframe()["n"].tolist() == [0, 1, 2, 3]
+    assert list(timed.drop_columns(["name", "typo"]).take(1).to_pandas_dataframe().columns) == ["n", "when"]
+    assert "no column 'typo'" in caplog.text
+
+
 def test_the_columns_that_hold_the_time_are_told(table: TabularDataset) -> None:
     assert table.timestamp_columns == (None, None)
     assert table.with_timestamp_columns("when").timestamp_columns == ("when", None)

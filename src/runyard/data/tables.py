@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import tempfile
@@ -12,6 +13,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from runyard.core.errors import InvalidArgument
 from runyard.data.columns import cast, convert, load_pyarrow
 from runyard.data.expressions import columns_of, mask
+
+logger = logging.getLogger(__name__)
 
 DELIMITED, PARQUET, JSON_LINES = "delimited", "parquet", "json_lines"
 FIRST_ONLY, COMBINED = "first", "combined"  # which files have headers, beside True and False
@@ -302,8 +305,10 @@ def _keep(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
 
 
 def _drop(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
-    for batch in batches:
-        check_columns(batch, step["columns"])
+    for number, batch in enumerate(batches):
+        missing = [name for name in step["columns"] if name not in batch.schema.names]
+        if missing and number == 0:
+            logger.warning("drop_columns: the table has no column %s.", ", ".join(map(repr, missing)))
         yield batch.select([name for name in batch.schema.names if name not in step["columns"]])
 
 

@@ -174,10 +174,13 @@ class TabularDataset(AbstractDataset):
 
     def keep_columns(self, columns: Columns, validate: bool = False) -> TabularDataset:
         """Return it with these columns alone; `validate` reads the first rows to see whether they are there."""
-        return self._checked(_names(columns), validate)._with({"do": "keep", "columns": _names(columns)})
+        names = _names(columns)
+        gone = [name for name in self.timestamp_columns if name and name not in names]
+        return self._checked(names, validate)._without_times(gone)._with({"do": "keep", "columns": names})
 
     def drop_columns(self, columns: Columns) -> TabularDataset:
-        return self._with({"do": "drop", "columns": _names(columns)})
+        """Return it without these columns. One that is not there is left out, with a warning when the rows are read."""
+        return self._without_times(_names(columns))._with({"do": "drop", "columns": _names(columns)})
 
     def __getitem__(self, column: str) -> ColumnCondition:
         """Return a column for a condition: `dataset.filter(dataset['age'] > 30)`."""
@@ -300,7 +303,14 @@ class TabularDataset(AbstractDataset):
             )
         self._checked([column], validate, times=True)
         moments = {"first": first.isoformat() if first else None, "last": last.isoformat() if last else None}
-        return self._with({"do": "between", **moments, "inclusive": bool(inclusive)})
+        return self._with({"do": "between", "column": column, **moments, "inclusive": bool(inclusive)})
+
+    def _without_times(self, columns: Sequence[str]) -> TabularDataset:
+        """Forget the timestamp columns that are in `columns`; the partition's goes with the rows' own."""
+        timestamp, partition = self.timestamp_columns
+        if timestamp in columns:
+            return self._read_by({**self._spec.reader, "timestamp": "", "partition_timestamp": ""})
+        return self._read_by({**self._spec.reader, "partition_timestamp": ""}) if partition in columns else self
 
     def _read_by(self, reader: Mapping[str, Any]) -> TabularDataset:
         spec = replace(self._spec, id=str(uuid.uuid4()), reader=dict(reader))
