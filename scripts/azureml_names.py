@@ -27,6 +27,8 @@ from runyard.sdk.compute.services import ServiceCompute
 from runyard.sdk.placeholders import placeholder
 
 LIST = Path(__file__).with_name("azureml_names.tsv")
+# Names that Microsoft's modules have only because they import them, and that scripts take from there.
+IMPORTS = Path(__file__).with_name("azureml_imports.tsv")
 PACKAGE = Path(azureml.core.__file__).parent.parent
 TABLE = PACKAGE.parent / "runyard/sdk/absent.json"
 PLACEHOLDER = type(placeholder("azureml.Any"))
@@ -270,6 +272,9 @@ def absent_table() -> str:
     for module, lists in PRIVATE_HOMES.items():
         for home, names in lists.items():
             modules[module][home].update(names.split())
+    for line in IMPORTS.read_text().splitlines()[1:]:
+        module, home, names = line.split("\t")
+        modules[module][f"={home}"].update(names.split())
     for module in list(modules):
         for parent in parents(module):
             if not is_ours(parent) and parent not in PACKAGES:

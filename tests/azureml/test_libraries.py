@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,17 @@ def test_a_subclass_may_start_tensorboard_in_its_own_way() -> None:
     run: Any = type("Run", (), {"id": "r"})
 
     assert Other([run], local_root="below/here", port=7007).start() == ([run], "below/here", 7007)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "home"),
+    [
+        ("azureml.core.run", "RunStatus", "azureml._restclient.constants"),  # NNI
+        ("azureml.core.workspace", "ComputeTarget", "azureml.core.compute"),
+        ("azureml.core.script_run_config", "MpiConfiguration", "azureml.core.runconfig"),
+        ("azureml.core.compute.amlcompute", "ComputeTargetException", "azureml.exceptions"),
+        ("azureml.data.dataset_factory", "DataPath", "azureml.data.datapath"),
+    ],
+)
+def test_names_are_also_where_microsofts_modules_import_them(module: str, name: str, home: str) -> None:
+    assert getattr(import_module(module), name) is getattr(import_module(home), name)
