@@ -77,3 +77,11 @@ def test_what_they_brought_from_others_comes_along_unless_it_is_named() -> None:
 
 def test_names_have_one_form() -> None:
     assert [package_name(text) for text in ("Foo.Bar_baz>=1", "x[y]", " z ", "-e .")] == ["foo-bar-baz", "x", "z", ""]
+
+
+def test_the_defaults_bring_pandas_as_they_did_until_2021() -> None:
+    """Through azureml-model-management-sdk: course notebooks name `azureml-defaults` alone and import pandas."""
+    _, left_out = split_provided(["scikit-learn", "azureml-defaults"])
+
+    assert "pandas" in brought_by(left_out, ["scikit-learn"], is_base=True)
+    assert "pandas" not in brought_by(left_out, ["scikit-learn", "pandas==1.3"], is_base=True)
