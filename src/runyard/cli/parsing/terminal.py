@@ -48,9 +48,12 @@ def _read_line(question: str, *, err: bool) -> str:
     stream = sys.stderr if err else sys.stdout
     stream.write(question)
     stream.flush()
-    line = sys.stdin.readline() if sys.stdin else ""
+    try:
+        line = sys.stdin.readline() if sys.stdin else ""
+    except KeyboardInterrupt:
+        line = ""
     if not line:
-        stream.write("\n")
+        echo(err=err)  # what comes next begins a line
         raise Abort
     return line.rstrip("\r\n")
 
@@ -60,5 +63,6 @@ def _read_hidden(question: str, *, err: bool) -> str:
 
     try:
         return getpass(question, stream=sys.stderr if err else sys.stdout)
-    except EOFError:
+    except (EOFError, KeyboardInterrupt):
+        echo(err=err)
         raise Abort from None
