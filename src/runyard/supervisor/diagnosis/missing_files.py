@@ -9,8 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Iterator, Optional
 
+from runyard.core.machine.progress import shown_size
 from runyard.snapshots.left_out import LeftOutRule, from_text
-from runyard.snapshots.notices import shown_size
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import UncaughtException

@@ -208,7 +208,7 @@ def _facts(status: os.stat_result) -> Tuple[int, int]:
 def _sentence(lost: Dict[str, Tuple[int, int]], job: JobSpec, *, is_whole: bool) -> str:
     import shlex  # only for the one line at the end
 
-    from runyard.snapshots.notices import shown_size
+    from runyard.core.machine.progress import shown_size
 
     ordered = sorted(lost, key=lambda top: (-lost[top][1], top))
     count, size = sum(found[0] for found in lost.values()), sum(found[1] for found in lost.values())
