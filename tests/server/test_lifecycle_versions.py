@@ -62,7 +62,9 @@ print(connect(read_settings()).server.info().version)
 """
     source = str(Path(__file__).parent.parent.parent / "src")
     with other_version(home, "0.0.9"):
-        command = ["env", f"PYTHONPATH={source}", sys.executable, "-S", "-c", code]
+        # Neither packages nor an index to get them from.
+        offline = ["PATH=/usr/bin:/bin", "PIP_NO_INDEX=1", "PIP_FIND_LINKS=", "UV_OFFLINE=1", f"UV_CACHE_DIR={home}/uv"]
+        command = ["env", f"PYTHONPATH={source}", *offline, sys.executable, "-S", "-c", code]
         result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
     assert result.stdout == "0.0.9\n", result.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -149,6 +148,7 @@ class _Elsewhere(Exception):
 
 
 def _find_running(settings: Settings) -> Optional[Tuple[Address, str]]:
+    _check_system()
     _check_owner(settings.home)
     token = _read_token(settings.home)
     if token is None:
@@ -272,6 +272,16 @@ class _Await:
         return address
 
 
+def _check_system() -> None:
+    """Refuse a private server where it cannot run: it looks after processes through `/proc`."""
+    if not os.path.isdir("/proc/self"):
+        raise ServerNotStarted(
+            "There is no private server on this system.",
+            why=f"It needs Linux; this is {sys.platform}.",
+            hint="Use a team's server: `runyard login URL`, or set RUNYARD_URL and RUNYARD_TOKEN.",
+        )
+
+
 def _check_owner(home: Path) -> None:
     """Refuse another user's home: its token and socket would be theirs, and they would get all that we send."""
     try:
@@ -334,11 +344,14 @@ def _start_lock(settings: Settings) -> Iterator[None]:
 
 
 def _lock(descriptor: int, path: str, settings: Settings) -> None:
+    import fcntl  # Windows has no such module, and no private server
+
     deadline = time.monotonic() + _LOCK_PATIENCE_S
     speak_at = time.monotonic() + processes.SPEAK_AFTER_S
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             pass
         if time.monotonic() > deadline:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import fcntl
 import itertools
 import os
 import sys
@@ -26,12 +25,13 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequenc
 from runyard.core.formats import journal
 from runyard.core.machine.disk import NO_SPACE
 from runyard.core.machine.files import write_whole
+from runyard.core.machine.portable import CLOEXEC, NONBLOCK
 from runyard.runtime.overflow import OverflowTally, find_folder
 from runyard.runtime.values import Cell, Record, Side
 
 LIMIT_BYTES = 64 << 20
 _CELL_BYTES = 200  # what a waiting number costs in memory
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | CLOEXEC
 _HIGH_NUMBERS = (960, 240)
 _OURS = __name__.rpartition(".")[0] + "."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
@@ -166,6 +166,10 @@ class OpenSegment:
 def _high(fd: int) -> int:
     """Move the descriptor to a high number: a program that closes all of its files and opens others must not
     find its own file under the number that we write to."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return fd
     for lowest in _HIGH_NUMBERS:
         try:
             moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
@@ -188,7 +192,7 @@ def raise_foreign(error: Exception) -> None:
 def wake(run_folder: str) -> None:
     """Put a byte into the supervisor's FIFO, whether the supervisor listens or not."""
     try:
-        fd = os.open(f"{run_folder}/wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(f"{run_folder}/wake", os.O_WRONLY | NONBLOCK | CLOEXEC)
     except OSError:
         return
     try:

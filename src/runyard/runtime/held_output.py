@@ -37,7 +37,8 @@ class HeldOutput:
         self._deadline = 0.0
         self._seen_to = 0
         self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(after_in_child=self._forget)
         wake(run_folder)
 
     def write(self, data: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from pathlib import Path
@@ -103,6 +102,8 @@ def _publish(source: str, files: Dict[str, os.stat_result], target: Path) -> Non
     os.makedirs(target.parent, mode=0o700, exist_ok=True)
     lock = os.open(target.parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        import fcntl  # nodes alone come here
+
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_whole(target, files):  # else another process was faster
             _replace(source, files, target)

@@ -252,4 +252,5 @@ def _forget_after_fork() -> None:
         writer._appender.forget()
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget_after_fork)

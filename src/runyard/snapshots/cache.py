@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 from runyard.core.config.paths import cache_folder
 from runyard.core.machine.files import write_whole
+from runyard.core.machine.portable import NOFOLLOW, WRITE
 from runyard.snapshots.folder import Folder, KeptEntry, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both
@@ -106,7 +107,7 @@ class SourceCache:
             self._rewrite()
             return
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(self._path, WRITE | os.O_APPEND | NOFOLLOW)
         except FileNotFoundError:
             self._rewrite()
             return

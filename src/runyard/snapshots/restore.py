@@ -13,14 +13,15 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, U
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.formats.chunks import CHUNK_SIZE
 from runyard.core.formats.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, name_bytes, tree_id
+from runyard.core.machine.portable import CLOEXEC, DIRECTORY, NOFOLLOW, READ
 from runyard.snapshots.fetch import Fetcher, Source
-from runyard.snapshots.folder import OPEN_FOLDER
 from runyard.snapshots.links import leaves_tree
 
 MAX_ENTRIES = 5_000_000  # a few kilobytes of trees that name each other can stand for any number of files
 # A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
 ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDER = READ | DIRECTORY | NOFOLLOW
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 
 
 class PlannedFolder(NamedTuple):
@@ -158,7 +159,7 @@ def _check_free(target: str) -> None:
 
 def _fill(path: str, planned: PlannedFolder, content: Source) -> None:
     fetcher = Fetcher(content, iter_chunks(planned))
-    root_fd = os.open(path, OPEN_FOLDER)
+    root_fd = os.open(path, _OPEN_FOLDER)
     try:
         _Writer(fetcher, _umask()).write(root_fd, planned)
     finally:
@@ -194,7 +195,7 @@ class _Writer:
         for place, below in folder.folders:
             name = name_bytes(place.name)
             os.mkdir(name, 0o700, dir_fd=fd)
-            child = os.open(name, OPEN_FOLDER, dir_fd=fd)
+            child = os.open(name, _OPEN_FOLDER, dir_fd=fd)
             try:
                 self._make(child, below)
             finally:
@@ -228,7 +229,7 @@ class _Writer:
         for link in folder.links:
             os.symlink(name_bytes(link.target), name_bytes(link.name), dir_fd=fd)
         for entry, below in folder.folders:
-            child = os.open(name_bytes(entry.name), OPEN_FOLDER, dir_fd=fd)
+            child = os.open(name_bytes(entry.name), _OPEN_FOLDER, dir_fd=fd)
             try:
                 self._finish(child, below)
                 if entry.mode != 0o700:

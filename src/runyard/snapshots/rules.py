@@ -14,6 +14,7 @@ import os
 from typing import Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from runyard.core.errors import SnapshotRejected
+from runyard.core.machine.portable import OpenFolder, close_folder, open_file_at, open_folder
 from runyard.snapshots.gitignore import IgnoreFile, IgnoreLine, parse_ignore_file
 from runyard.snapshots.secret_files import LIST_VERSION, looks_secret
 
@@ -94,7 +95,7 @@ class Rules:
             self._aml, git, digest=self.digest, file=self.file, ignores_git=ignores_git, is_taken=is_taken
         )  # fmt: skip
 
-    def with_files(self, fd: int, path: str, names: Collection[str]) -> Tuple[Rules, List[str]]:
+    def with_files(self, fd: OpenFolder, path: str, names: Collection[str]) -> Tuple[Rules, List[str]]:
         """Return the rules with the ignore files of the open folder, which are among `names`; and notes about them.
 
         Raises:
@@ -136,7 +137,7 @@ def verdict_of(decision: int) -> int:
     return decision & 3
 
 
-def read_rules(root_fd: int) -> Tuple[Rules, List[str]]:
+def read_rules(root_fd: OpenFolder) -> Tuple[Rules, List[str]]:
     """Return the rules of the folder behind `root_fd`, and notes about what could not be used.
 
     Raises:
@@ -154,11 +155,11 @@ def find_left_out(source: str, path: str) -> Optional[Tuple[str, Optional[Rule]]
     parts = path.split("/")
     rules = Rules()
     for count, name in enumerate(parts, start=1):
-        folder = os.open(os.path.join(source, *parts[: count - 1]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = open_folder(os.path.join(source, *parts[: count - 1]), follow=True)
         try:
             rules, _ = rules.with_files(folder, "/".join(parts[: count - 1]), IGNORE_FILES)
         finally:
-            os.close(folder)
+            close_folder(folder)
         entry, is_folder = "/".join(parts[:count]), count < len(parts)
         decision = rules.decide(entry, name, is_folder=is_folder)
         if verdict_of(decision) != KEEP:
@@ -176,7 +177,7 @@ def _first(files: Tuple[IgnoreFile, ...], path: str, name: str, *, is_folder: bo
     return 0, None
 
 
-def _read(fd: int, path: str, name: str, notes: List[str]) -> Optional[Tuple[IgnoreFile, bytes]]:
+def _read(fd: OpenFolder, path: str, name: str, notes: List[str]) -> Optional[Tuple[IgnoreFile, bytes]]:
     """Return an ignore file and its bytes; None when it is not there, or a link, which git does not follow either."""
     try:
         data = _read_bytes(fd, path, name)
@@ -194,8 +195,8 @@ def _read(fd: int, path: str, name: str, notes: List[str]) -> Optional[Tuple[Ign
     return parse_ignore_file(data, file=path, base=path[: -len(name) - 1]), data
 
 
-def _read_bytes(fd: int, path: str, name: str) -> bytes:
-    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
+def _read_bytes(fd: OpenFolder, path: str, name: str) -> bytes:
+    file = open_file_at(fd, name)
     try:
         data = b""
         while len(data) <= _MAX_BYTES:

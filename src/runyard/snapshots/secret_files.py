@@ -6,9 +6,10 @@ A name is on the list when hardly anything else is called so: `token.txt` is a s
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from typing import List, Pattern
+
+from runyard.core.machine.portable import read_at
 
 LIST_VERSION = "3"  # another one has every name of a source folder looked at again
 SECRET_FILES = (
@@ -137,7 +138,7 @@ def holds_key(file: int, name: str, size: int) -> bool:
     """
     if not 64 <= size <= _MOST_BYTES or _HARMLESS.match(name) is not None:
         return False
-    head = os.pread(file, 4096, 0)
+    head = read_at(file, 4096, 0)
     return _KEY_FILE.match(head) is not None or _ACCOUNT_FILE.match(head) is not None
 
 

@@ -20,9 +20,10 @@ from runyard.core.errors import MissingContent, RunyardError, SnapshotRejected, 
 from runyard.core.formats.chunks import BATCH_BYTES, Batcher, Chunk, Clock
 from runyard.core.formats.tree import FileEntry, entry_bytes, name_text
 from runyard.core.lazy_dataclass import dataclass
+from runyard.core.machine.portable import OpenFolder, close_folder, open_folder
 from runyard.core.machine.progress import Progress
 from runyard.snapshots.cache import SourceCache, source_cache
-from runyard.snapshots.folder import OPEN_FOLDER, Folder, KeptEntry
+from runyard.snapshots.folder import Folder, KeptEntry
 from runyard.snapshots.left_out import FolderSizes, LeftOutRule, summarize
 from runyard.snapshots.notices import note_lines, size_warning, warning_lines, with_sizes
 from runyard.snapshots.rules import Rules, read_rules
@@ -212,7 +213,7 @@ def take_snapshot(
             )
             snapshot = taking.take()
     finally:
-        os.close(root_fd)
+        close_folder(root_fd)
     if say is not None:
         for line in snapshot.notes + snapshot.warnings:
             if line != taking.told:
@@ -228,7 +229,7 @@ class _Taking:
     def __init__(
         self,
         source: str,
-        root_fd: int,
+        root_fd: OpenFolder,
         content: Content,
         cache: SourceCache,
         home: Optional[Tuple[int, int]],
@@ -315,14 +316,14 @@ class _Taking:
 
     def _look_ahead(self, rules: Rules, before: Optional[Folder]) -> None:
         """Find out how much will be sent, and warn of a large folder before it is."""
-        fd = os.open(".", OPEN_FOLDER, dir_fd=self._root_fd)  # the walk that goes on reads names through its own
+        fd = open_folder(".", at=self._root_fd)  # the walk that goes on reads names through its own
         try:
             look = _Look(rules, _nothing, source=self._source, home=self._home, clock=self._clock)
             root = look.run(fd, before)
         except SnapshotRejected:
             return  # the walk itself will say so
         finally:
-            os.close(fd)
+            close_folder(fd)
         self._progress.total = look.new_bytes
         line = size_warning(root, files=look.files, size_bytes=look.size_bytes, changed_files=look.changed_files)
         if line is not None:
@@ -359,9 +360,9 @@ class _Reading(Walk):
         return super()._content(file, path, name, before)
 
 
-def open_source(path: str) -> int:
+def open_source(path: str) -> OpenFolder:
     try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return open_folder(path, follow=True)
     except OSError as error:
         raise SnapshotRejected(
             f"The source folder `{path}` cannot be opened.",
@@ -399,7 +400,7 @@ def survey(source: str | os.PathLike[str], *, home: Path) -> Survey:
         walk = _Look(rules, _nothing, source=path, home=identity(home))
         root = walk.run(root_fd, None)
     finally:
-        os.close(root_fd)
+        close_folder(root_fd)
     found = notes + note_lines(with_sizes(walk.notes, FolderSizes(path, {}))) + warning_lines(walk.notes)
     return Survey(walk.files, walk.size_bytes, _biggest(root), found)
 

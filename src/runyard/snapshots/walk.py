@@ -11,12 +11,20 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from runyard.core.errors import RunyardError, SnapshotRejected
 from runyard.core.formats.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.formats.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
-from runyard.snapshots.folder import OPEN_FOLDER, Folder, KeptEntry, chunks_of, stamp_of
+from runyard.core.machine.portable import (
+    OpenFolder,
+    close_folder,
+    folder_status,
+    open_file_at,
+    open_folder,
+    readlink_at,
+    status_at,
+)
+from runyard.snapshots.folder import Folder, KeptEntry, chunks_of, stamp_of
 from runyard.snapshots.links import leaves_tree, links_out, path_inside
 from runyard.snapshots.rules import IGNORE_FILES, KEEP, SECRET, Rule, Rules, verdict_of
 from runyard.snapshots.secret_files import holds_key
 
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _ENVIRONMENT_SIGNS = ("pyvenv.cfg", "conda-meta")  # of a virtual environment, and of conda's
 MOST_NAMES = 10  # files that a line of an ignore file left out, shown by name
@@ -103,7 +111,7 @@ class Walk:
         self.files = 0
         self.size_bytes = 0
 
-    def run(self, root_fd: int, known: Optional[Folder]) -> Folder:
+    def run(self, root_fd: OpenFolder, known: Optional[Folder]) -> Folder:
         """Return the source folder as it is now.
 
         Raises:
@@ -115,7 +123,7 @@ class Walk:
         return root
 
     def _folder(
-        self, fd: int, path: str, known: Optional[Folder], mode: int, depth: int, above: Rules
+        self, fd: OpenFolder, path: str, known: Optional[Folder], mode: int, depth: int, above: Rules
     ) -> Optional[Folder]:
         before = known if known is not None else Folder(mode, {}, {})
         found = self._list(fd, path, before, above)
@@ -136,7 +144,7 @@ class Walk:
         self._seal(path, folder, before.tree)
         return folder
 
-    def _list(self, fd: int, path: str, before: Folder, above: Rules) -> Optional[_Listing]:
+    def _list(self, fd: OpenFolder, path: str, before: Folder, above: Rules) -> Optional[_Listing]:
         """Look at every entry of one folder; None when it is an environment with a Python of its own."""
         files, others = self._scan(fd, path, before.files)
         names = {entry.name for entry in others}
@@ -166,7 +174,7 @@ class Walk:
         return found
 
     def _scan(
-        self, fd: int, path: str, trusted: Dict[str, KeptEntry]
+        self, fd: OpenFolder, path: str, trusted: Dict[str, KeptEntry]
     ) -> Tuple[Dict[str, KeptEntry], List[os.DirEntry[str]]]:
         """Return the files that are as `trusted` says, and the other entries."""
         files: Dict[str, KeptEntry] = {}
@@ -204,7 +212,7 @@ class Walk:
         self.changed.append(Changed(path, folder, data, folder.tree != known_tree))
 
     def _look(
-        self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, found: _Listing
+        self, entry: os.DirEntry[str], fd: OpenFolder, path: str, before: Folder, found: _Listing
     ) -> Optional[KeptEntry]:
         """Decide about an entry that is new, changed, a folder or left out; return a file or link to keep."""
         name = entry.name
@@ -253,8 +261,10 @@ class Walk:
         else:
             about.is_all = False
 
-    def _read(self, fd: int, path: str, name: str, before: Optional[KeptEntry], rules: Rules) -> Optional[KeptEntry]:
-        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    def _read(
+        self, fd: OpenFolder, path: str, name: str, before: Optional[KeptEntry], rules: Rules
+    ) -> Optional[KeptEntry]:
+        status = status_at(fd, name)
         if stat.S_ISLNK(status.st_mode):
             return self._link(fd, path, name, status)
         if stat.S_ISREG(status.st_mode):
@@ -262,9 +272,9 @@ class Walk:
         self.notes.append(Note("special", _join(path, name), _KINDS.get(stat.S_IFMT(status.st_mode), "no file")))
         return None
 
-    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Optional[KeptEntry]:
+    def _link(self, fd: OpenFolder, path: str, name: str, status: os.stat_result) -> Optional[KeptEntry]:
         try:
-            target = os.readlink(name, dir_fd=fd)
+            target = readlink_at(fd, name)
         except OSError as error:
             if error.errno != errno.EINVAL:  # it is a link no longer
                 raise
@@ -280,9 +290,11 @@ class Walk:
         stamp = stamp_of(status) if status.st_ctime_ns < self._clock() - FRESH_NS else None
         return KeptEntry(stamp, entry_bytes(entry), 0, target)
 
-    def _file(self, fd: int, path: str, name: str, before: Optional[KeptEntry], rules: Rules) -> Optional[KeptEntry]:
+    def _file(
+        self, fd: OpenFolder, path: str, name: str, before: Optional[KeptEntry], rules: Rules
+    ) -> Optional[KeptEntry]:
         try:
-            file = os.open(name, _OPEN_FILE, dir_fd=fd)
+            file = open_file_at(fd, name)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -323,7 +335,9 @@ class Walk:
         settled = not found.changed and found.status.st_ctime_ns < now - FRESH_NS
         return KeptEntry(stamp_of(found.status) if settled else None, entry_bytes(entry), found.size)
 
-    def _below(self, fd: int, path: str, found: _Listing, known: Dict[str, Folder], depth: int) -> Dict[str, Folder]:
+    def _below(
+        self, fd: OpenFolder, path: str, found: _Listing, known: Dict[str, Folder], depth: int
+    ) -> Dict[str, Folder]:
         names = found.folders
         if names and depth >= MAX_DEPTH:
             raise SnapshotRejected(
@@ -340,11 +354,11 @@ class Walk:
         return folders
 
     def _child(
-        self, fd: int, path: str, name: str, known: Optional[Folder], depth: int, rules: Rules
+        self, fd: OpenFolder, path: str, name: str, known: Optional[Folder], depth: int, rules: Rules
     ) -> Optional[Folder]:
         below = _join(path, name)
         try:
-            child = os.open(name, OPEN_FOLDER, dir_fd=fd)
+            child = open_folder(name, at=fd)
         except FileNotFoundError:
             self.notes.append(Note("vanished", below))
             return None
@@ -354,13 +368,13 @@ class Walk:
                 return None
             raise _unreadable(below, error, "folder") from error
         try:
-            status = os.fstat(child)
+            status = folder_status(child)
             if (status.st_dev, status.st_ino) == self._home:
                 self.notes.append(Note("home", below))
                 return None
             return self._folder(child, below, known, stat.S_IMODE(status.st_mode) & 0o777, depth + 1, rules)
         finally:
-            os.close(child)
+            close_folder(child)
 
     def _check_links(self, root: Folder) -> None:
         found = list(self._links_out)

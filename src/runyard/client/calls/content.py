@@ -25,6 +25,7 @@ from runyard.core.errors import InvalidArgument, ProtocolError, error_from_plain
 from runyard.core.formats.chunks import BATCH_BYTES, Batcher, Chunk, chunk_id, read_chunks
 from runyard.core.formats.frames import iter_frames, pack_frame
 from runyard.core.formats.tree import tree_id
+from runyard.core.machine.portable import NOCTTY, NONBLOCK, READ
 from runyard.core.records import RunFile
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ class ContentCalls:
         """
         if isinstance(path, int):
             return self._upload(path, name)
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = os.open(path, READ | NONBLOCK | NOCTTY)
         try:
             return self._upload(fd, name)
         finally:

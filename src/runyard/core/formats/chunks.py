@@ -7,6 +7,8 @@ import os
 import time
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
+from runyard.core.machine.portable import read_at
+
 CHUNK_SIZE = 4 << 20
 BATCH_BYTES = 8 << 20  # content travels in bodies of about this size; the server takes 32 MiB
 BATCH_COUNT = 4096
@@ -110,15 +112,15 @@ def _has_writer(fd: int) -> Optional[bool]:
     The kernel grants a read lease only when no process has. It is returned at once. If the file is opened in between,
     the kernel tells us by a signal, which must not be SIGIO, since that ends a process that does not expect it.
     """
-    import fcntl
-    import signal
-
     try:
+        import fcntl
+        import signal
+
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         return True
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, ImportError):  # Windows has no such module
         return None
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
@@ -128,14 +130,14 @@ def _same_again(fd: int, chunks: List[str]) -> bool:
     for index, name in enumerate(chunks):
         if chunk_id(_read_full(fd, index * CHUNK_SIZE, CHUNK_SIZE)) != name:
             return False
-    return not os.pread(fd, 1, len(chunks) * CHUNK_SIZE)
+    return not read_at(fd, 1, len(chunks) * CHUNK_SIZE)
 
 
 def _read_full(fd: int, offset: int, length: int) -> bytes:
     """Return `length` bytes, fewer only at the end of the file: a short read must not shift the chunk borders."""
-    data = os.pread(fd, length, offset)
+    data = read_at(fd, length, offset)
     while data and len(data) < length:
-        more = os.pread(fd, length - len(data), offset + len(data))
+        more = read_at(fd, length - len(data), offset + len(data))
         if not more:
             break
         data += more

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping
 
 from runyard.core.errors import UserError
+from runyard.core.machine.portable import DIRECTORY, NOFOLLOW, READ, WRITE, has_modes, own_user
 
 if TYPE_CHECKING:
     from pathlib import Path  # ranks load this module, and `pathlib` brings in `urllib` and `ipaddress`
@@ -24,7 +25,7 @@ def read_private(path: Path) -> Dict[str, Any]:
         UserError: it is not ours, others can read it, or it is not a JSON object.
     """
     try:
-        descriptor = os.open(str(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(str(path), READ | NOFOLLOW)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -34,7 +35,7 @@ def read_private(path: Path) -> Dict[str, Any]:
         text = file.read()
     fault = fault_of(found)
     if fault:
-        is_ours = found.st_uid == os.getuid()
+        is_ours = found.st_uid == own_user()
         raise _unusable(path, fault, f"chmod 600 {path}" if is_ours else "Set RUNYARD_HOME to a folder of your own.")
     try:
         plain = json.loads(text)
@@ -52,13 +53,13 @@ def write_private(path: Path, plain: Mapping[str, object]) -> None:
 
 def replace_private(path: Path, data: bytes) -> None:
     """Write beside first and rename."""
-    os.rename(str(write_beside(path, data)), str(path))
+    os.replace(str(write_beside(path, data)), str(path))
 
 
 def write_beside(path: Path, data: bytes) -> Path:
     """Return a new file beside `path` that holds `data`, on the disk for good."""
     beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = WRITE | os.O_CREAT | os.O_EXCL | NOFOLLOW
     with os.fdopen(os.open(str(beside), flags, 0o600), "wb") as file:
         file.write(data)
         file.flush()
@@ -68,7 +69,9 @@ def write_beside(path: Path, data: bytes) -> Path:
 
 def fault_of(found: os.stat_result) -> str:
     """Return why a file does not keep a secret; "" when it does."""
-    if found.st_uid != os.getuid():
+    if not has_modes():
+        return ""
+    if found.st_uid != own_user():
         return f"It belongs to user {found.st_uid}."
     return f"Others can read it (mode {found.st_mode & 0o777:04o})." if found.st_mode & 0o077 else ""
 
@@ -108,7 +111,7 @@ def write_whole(path: str, data: bytes, *, sync: bool = False) -> None:
 
 def write_new(path: str, data: bytes, *, sync: bool = False) -> None:
     """Make a private file. Raises FileExistsError. A crash may leave a part of it, unless it comes after a `sync`."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(path, WRITE | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o600)
     try:
         view = memoryview(data)
         while view:
@@ -121,7 +124,9 @@ def write_new(path: str, data: bytes, *, sync: bool = False) -> None:
 
 def sync_folder(path: str) -> None:
     """Have the names in a folder survive a loss of power."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not DIRECTORY:  # Windows opens no folder, and writes names by itself
+        return
+    fd = os.open(path, READ | DIRECTORY)
     try:
         os.fsync(fd)
     finally:

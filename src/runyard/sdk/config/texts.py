@@ -89,8 +89,10 @@ def _check_mapping(value: Any, what: str) -> None:
 
 def user_name() -> str:
     """Return this user's name, or their number where the system knows no name."""
-    import pwd  # only a submit asks
-
+    try:
+        import pwd  # only a submit asks
+    except ImportError:  # Windows
+        return os.environ.get("USERNAME") or "user"
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Dict, Mapping, Optional
 
 from runyard.core.config.paths import run_folder
 from runyard.core.config.settings import read_settings
-from runyard.core.errors import NotAllowed
+from runyard.core.errors import NotAllowed, SubmitRejected
 from runyard.core.formats.plain import to_plain
 from runyard.core.machine.facts import boot_id, start_ticks, supervisor_command
 from runyard.core.machine.files import write_whole
@@ -148,4 +148,11 @@ def find_open_journal(folder: str, run_id: str) -> Optional[JournalWriter]:
 
 def this_process() -> Dict[str, int]:
     """Return what tells this process from a later one with the same id."""
-    return {"pid": os.getpid(), "start_ticks": start_ticks()}
+    try:
+        return {"pid": os.getpid(), "start_ticks": start_ticks()}
+    except OSError as error:
+        raise SubmitRejected(
+            "This process cannot log to a run from this system.",
+            why=f"The program that sends what it logs needs Linux; this is {sys.platform}.",
+            hint="Submit the script: `experiment.submit(ScriptRunConfig(...))`; inside a run it logs as everywhere.",
+        ) from error
