@@ -26,7 +26,8 @@ from runyard.core.errors import (
 )
 from runyard.core.formats.chunks import chunk_id
 from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
-from runyard.snapshots.restore import ZEROS, restore
+from runyard.snapshots.plan import ZEROS
+from runyard.snapshots.restore import restore
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import later, on_disk, write

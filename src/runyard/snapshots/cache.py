@@ -23,6 +23,8 @@ from runyard.snapshots.folder import Folder, KeptEntry, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both
 _MAGIC = b"rys1"
+_ROOTS = "roots"  # links by the ids of root trees to the files of their source folders
+_MOST_ROOTS = 500
 _NO_STAMP = (0, 0, 0, 0, 0)
 _processes: Dict[Tuple[str, str], SourceCache] = {}
 _processes_lock = threading.Lock()
@@ -48,15 +50,41 @@ def source_cache(home: Path, source: str) -> SourceCache:
         return found
 
 
-class SourceCache:
-    """One source folder's cache. Hold `lock` while using it."""
+def find_cache_of(home: Path, root: str) -> Optional[Path]:
+    """Return the file with the cache of the source folder that a root tree was made from; None: made elsewhere."""
+    folder = cache_folder(home) / "snapshots"
+    try:
+        name = os.path.basename(os.readlink(folder / _ROOTS / root))
+    except OSError:
+        return None
+    return folder / name
 
-    def __init__(self, path: Path, source: str) -> None:
+
+def _link_root(path: Path, root: str) -> None:
+    """Have `find_cache_of` find the file; of many roots the newest ones stay."""
+    folder = path.parent / _ROOTS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    link = folder / root
+    if link.is_symlink() and os.readlink(link) != path.name:
+        link.unlink()
+    if not link.is_symlink():
+        os.symlink(path.name, link)
+    names = os.listdir(folder)
+    if len(names) > _MOST_ROOTS:
+        oldest = sorted(names, key=lambda name: os.lstat(folder / name).st_mtime_ns)
+        for name in oldest[: len(names) // 2]:
+            os.unlink(folder / name)
+
+
+class SourceCache:
+    """One source folder's cache. Hold `lock` while using it. `source` None: whichever folder the file is about."""
+
+    def __init__(self, path: Path, source: Optional[str]) -> None:
         self.lock = threading.Lock()
         self.root: Optional[Folder] = None
         self.sizes: Dict[str, LeftOutSize] = {}  # what lies in folders that were left out, by path
         self._path = path
-        self._source = source
+        self.source = source or ""
         self._servers: Dict[str, str] = {}  # server id → root tree that it holds whole
         self._file_bytes = 0
         self._live_bytes = 0
@@ -98,6 +126,7 @@ class SourceCache:
         self._servers[server] = self.root.tree
         try:
             self._append(b"".join(_folder_record(path, folder) for path, folder in news))
+            _link_root(self._path, self.root.tree)
         except OSError:
             pass
 
@@ -125,7 +154,7 @@ class SourceCache:
         self._file_bytes = self._live_bytes = len(data)
 
     def _facts_record(self) -> bytes:
-        return _record({"source": self._source, "servers": self._servers, "sizes": self.sizes})
+        return _record({"source": self.source, "servers": self._servers, "sizes": self.sizes})
 
     def _read(self) -> None:
         try:
@@ -145,7 +174,8 @@ class SourceCache:
                     sizes[head["p"]] = size
         except (KeyError, TypeError, ValueError, IndexError):
             return
-        if facts.get("source") != self._source or "" not in folders:
+        self.source = self.source or str(facts.get("source", ""))
+        if facts.get("source") != self.source or "" not in folders:
             return
         self.root = _assemble("", folders, below)
         sizes_of = dict(facts.get("sizes", {}))

@@ -2,115 +2,40 @@
 
 The plan is computed and checked before anything is written, because the trees are untrusted. The folder is made beside
 its final place and renamed when it is complete. Nothing is ever opened through a link: each file is created new
-(O_EXCL) relative to the descriptor of the folder just made, and links come last.
+(O_EXCL) relative to the descriptor of the folder just made, and links come last. Files that lie unchanged in the source
+folder on this machine are copied from there (`nearby`); all others are fetched.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, List, Optional
 
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.formats.chunks import CHUNK_SIZE
-from runyard.core.formats.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, name_bytes, tree_id
-from runyard.core.machine.portable import CLOEXEC, DIRECTORY, NOFOLLOW, READ
+from runyard.core.formats.tree import FileEntry, name_bytes
 from runyard.snapshots.fetch import Fetcher, Source
-from runyard.snapshots.links import leaves_tree
+from runyard.snapshots.plan import CREATE, OPEN_FOLDER, ZEROS, PlannedFolder, iter_chunks, plan_restore, size_of
 
-MAX_ENTRIES = 5_000_000  # a few kilobytes of trees that name each other can stand for any number of files
-# A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
-ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
-_OPEN_FOLDER = READ | DIRECTORY | NOFOLLOW
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+if TYPE_CHECKING:
+    from runyard.snapshots.nearby import Nearby
 
-
-class PlannedFolder(NamedTuple):
-    """One tree, decoded once however often it is named."""
-
-    files: List[FileEntry]
-    links: List[LinkEntry]
-    folders: List[Tuple[FolderEntry, PlannedFolder]]
-    entries: int  # of this folder and all below it
-    depth: int
-
-    def entry(self, name: str) -> Optional[Union[PlannedFolder, str]]:
-        """Return what `name` is, for `links.leaves_tree`."""
-        for folder, below in self.folders:
-            if folder.name == name:
-                return below
-        return next((link.target for link in self.links if link.name == name), None)
+Tell = Callable[[int, int], None]  # bytes that are there, and of how many
 
 
-def plan_restore(root: str, trees: Mapping[str, bytes]) -> PlannedFolder:
-    """Return what the root tree stands for.
-
-    Raises:
-        ProtocolError: a tree is missing or not what its id says, it is too deep or too large, or a link leads out.
-        InvalidArgument: a tree cannot be read.
-    """
-    planned: Dict[str, PlannedFolder] = {}
-    waiting = [root]
-    open_trees: Dict[str, List[Union[FileEntry, FolderEntry, LinkEntry]]] = {}
-    while waiting:
-        name = waiting[-1]
-        if name in planned:
-            waiting.pop()
-            continue
-        if name not in open_trees:
-            open_trees[name] = _decode(name, trees)
-        missing = [e.tree for e in open_trees[name] if isinstance(e, FolderEntry) and e.tree not in planned]
-        if missing:
-            waiting.extend(missing)
-            continue
-        planned[name] = _join(root, open_trees.pop(name), planned)
-        waiting.pop()
-    _check_links(planned[root])
-    return planned[root]
-
-
-def _decode(name: str, trees: Mapping[str, bytes]) -> List[Union[FileEntry, FolderEntry, LinkEntry]]:
-    data = trees.get(name)
-    if data is None or tree_id(data) != name:
-        raise _bad_snapshot("The server did not send all of its folders.", f"The tree {name} is missing or damaged.")
-    return decode_tree(data)
-
-
-def _join(
-    root: str, entries: List[Union[FileEntry, FolderEntry, LinkEntry]], planned: Mapping[str, PlannedFolder]
-) -> PlannedFolder:
-    folders = [(entry, planned[entry.tree]) for entry in entries if isinstance(entry, FolderEntry)]
-    count = len(entries) + sum(below.entries for _, below in folders)
-    depth = 1 + max((below.depth for _, below in folders), default=0)
-    if count > MAX_ENTRIES or depth > MAX_DEPTH + 1:
-        raise _bad_snapshot(
-            f"The snapshot {root} is too large.", f"It has {count} entries in {depth} levels of folders."
-        )
-    files = [entry for entry in entries if isinstance(entry, FileEntry)]
-    links = [entry for entry in entries if isinstance(entry, LinkEntry)]
-    return PlannedFolder(files, links, folders, count, depth)
-
-
-def _check_links(root: PlannedFolder) -> None:
-    waiting: List[Tuple[Tuple[str, ...], PlannedFolder]] = [((), root)]
-    while waiting:
-        path, folder = waiting.pop()
-        for link in folder.links:
-            # Without `..` a link can only lead on through others, which are checked themselves.
-            risky = ".." in link.target or link.target.startswith("/")
-            if risky and leaves_tree(root, path, link.target, PlannedFolder.entry):
-                where = "/".join((*path, link.name))
-                raise _bad_snapshot(f"The link `{where}` leads out of the folder, to `{link.target}`.", "")
-        waiting.extend(((*path, entry.name), below) for entry, below in folder.folders)
-
-
-def _bad_snapshot(what: str, why: str) -> ProtocolError:
-    return ProtocolError(
-        f"The snapshot cannot be restored. {what}", why=why, hint="Nothing was written. Take the snapshot again."
-    )
-
-
-def restore(root: str, content: Source, folder: str | os.PathLike[str]) -> None:
+def restore(
+    root: str,
+    content: Source,
+    folder: str | os.PathLike[str],
+    *,
+    near: Optional[Nearby] = None,
+    tell: Optional[Tell] = None,
+) -> None:
     """Make `folder` hold the snapshot whose root tree is `root`. It must not exist yet, or be empty.
+
+    Args:
+        near: where its source lies on this machine; None: everything is fetched.
+        tell: called after each file and chunk with how far it is.
 
     Raises:
         Conflict: the folder holds something.
@@ -119,23 +44,39 @@ def restore(root: str, content: Source, folder: str | os.PathLike[str]) -> None:
     """
     target = os.path.abspath(folder)
     _check_free(target)
-    planned = plan_restore(root, content.tree(root))
+    is_known = near is not None and near.root.tree == root
+    trees = {each.tree: each.seal() for _, each in near.root.iter_below()} if near and is_known else content.tree(root)
+    planned = plan_restore(root, trees)
     try:
-        _publish(target, planned, content)
+        _publish(target, planned, content, near, _Count(size_of(planned), tell))
     except RunyardError:
         raise  # the server's; some are an OSError too
     except OSError as error:
         raise _refused(target, error) from error
 
 
-def _publish(target: str, planned: PlannedFolder, content: Source) -> None:
+class _Count:
+    """Counts the bytes that are there."""
+
+    def __init__(self, total: int, tell: Optional[Tell]) -> None:
+        self._done = 0
+        self._total = total
+        self._tell = tell
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._tell is not None:
+            self._tell(self._done, self._total)
+
+
+def _publish(target: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     beside = f"{target}.part-{os.urandom(4).hex()}"
     os.mkdir(beside, 0o777)
     try:
         if os.path.isdir(target):  # an empty folder that the user made: its permissions are kept
             os.chmod(beside, os.stat(target).st_mode & 0o7777)
-        _fill(beside, planned, content)
+        _fill(beside, planned, content, near, count)
         os.rename(beside, target)
     except BaseException:
         _remove(beside)
@@ -157,32 +98,29 @@ def _check_free(target: str) -> None:
         )
 
 
-def _fill(path: str, planned: PlannedFolder, content: Source) -> None:
-    fetcher = Fetcher(content, iter_chunks(planned))
-    root_fd = os.open(path, _OPEN_FOLDER)
+def _fill(path: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count) -> None:
+    umask = _umask()
+    root_fd = os.open(path, OPEN_FOLDER)
     try:
-        _Writer(fetcher, _umask()).write(root_fd, planned)
+        if near is not None:
+            from runyard.snapshots.nearby import copy_nearby  # small snapshots come along with their job
+
+            planned = copy_nearby(near, planned, root_fd, umask=umask, tell=count.add)
+        fetcher = Fetcher(content, iter_chunks(planned))
+        try:
+            _Writer(fetcher, umask, count, has_folders=near is not None).write(root_fd, planned)
+        finally:
+            fetcher.stop()
     finally:
-        fetcher.stop()
         os.close(root_fd)
 
 
-def iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
-    """Yield (chunk id, about how many bytes) in the order in which they will be written."""
-    for entry in folder.files:
-        left = entry.size
-        for chunk in entry.chunks:
-            if chunk != ZEROS:
-                yield chunk, min(left, CHUNK_SIZE)
-            left -= CHUNK_SIZE
-    for _, below in folder.folders:
-        yield from iter_chunks(below)
-
-
 class _Writer:
-    def __init__(self, fetcher: Fetcher, umask: int) -> None:
+    def __init__(self, fetcher: Fetcher, umask: int, count: _Count, *, has_folders: bool) -> None:
         self._fetcher = fetcher
         self._umask = umask
+        self._count = count
+        self._has_folders = has_folders  # they are made already
 
     def write(self, fd: int, folder: PlannedFolder) -> None:
         """Files and folders first, then links and the modes of folders, which may forbid to write into them."""
@@ -194,15 +132,16 @@ class _Writer:
             self._file(fd, entry)
         for place, below in folder.folders:
             name = name_bytes(place.name)
-            os.mkdir(name, 0o700, dir_fd=fd)
-            child = os.open(name, _OPEN_FOLDER, dir_fd=fd)
+            if not self._has_folders:
+                os.mkdir(name, 0o700, dir_fd=fd)
+            child = os.open(name, OPEN_FOLDER, dir_fd=fd)
             try:
                 self._make(child, below)
             finally:
                 os.close(child)
 
     def _file(self, fd: int, entry: FileEntry) -> None:
-        file = os.open(name_bytes(entry.name), _CREATE, entry.mode, dir_fd=fd)
+        file = os.open(name_bytes(entry.name), CREATE, entry.mode, dir_fd=fd)
         try:
             size = 0
             for chunk in entry.chunks:
@@ -218,18 +157,20 @@ class _Writer:
 
     def _hole(self, file: int) -> int:
         os.lseek(file, CHUNK_SIZE, os.SEEK_CUR)
+        self._count.add(CHUNK_SIZE)
         return CHUNK_SIZE
 
     def _chunk(self, file: int, chunk: str) -> int:
         data = self._fetcher.next(chunk)
         _write(file, data)
+        self._count.add(len(data))
         return len(data)
 
     def _finish(self, fd: int, folder: PlannedFolder) -> None:
         for link in folder.links:
             os.symlink(name_bytes(link.target), name_bytes(link.name), dir_fd=fd)
         for entry, below in folder.folders:
-            child = os.open(name_bytes(entry.name), _OPEN_FOLDER, dir_fd=fd)
+            child = os.open(name_bytes(entry.name), OPEN_FOLDER, dir_fd=fd)
             try:
                 self._finish(child, below)
                 if entry.mode != 0o700:

@@ -59,10 +59,10 @@ def read_chunks(
 
 def _read_once(fd: int, take: TakeChunk, whole: bool, careful: bool, now: int) -> ReadFile:
     before = os.fstat(fd)
-    writer = _has_writer(fd) if careful else False
+    writer = has_writer(fd) if careful else False
     if careful and writer is False and _wait_for_tick(before):
         before = os.fstat(fd)
-        writer = _has_writer(fd)
+        writer = has_writer(fd)
     sums = hashlib.sha256() if whole and before.st_size > CHUNK_SIZE else None
     chunks: List[str] = []
     size = 0
@@ -106,7 +106,7 @@ def _wait_for_tick(status: os.stat_result) -> bool:
     return True
 
 
-def _has_writer(fd: int) -> Optional[bool]:
+def has_writer(fd: int) -> Optional[bool]:
     """Whether any process has the file open for writing; None where the kernel does not tell (another's file, NFS).
 
     The kernel grants a read lease only when no process has. It is returned at once. If the file is opened in between,

@@ -16,7 +16,7 @@ from runyard.core.formats.chunks import CHUNK_SIZE
 from runyard.core.formats.tree import FileEntry, name_bytes
 from runyard.core.machine.files import atomic_write
 from runyard.snapshots.fetch import Fetcher
-from runyard.snapshots.restore import ZEROS, PlannedFolder, iter_chunks, plan_restore
+from runyard.snapshots.plan import ZEROS, PlannedFolder, iter_chunks, plan_restore
 from runyard.snapshots.take import Content
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from runyard.core.config.settings import Settings
 from runyard.core.errors import DamagedContent, StoreUnavailable
 from runyard.core.machine.disk import NO_SPACE
 from runyard.core.names import true_file_name
-from runyard.core.records import RunFile
+from runyard.core.records import PROGRESS, RunFile
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
@@ -45,11 +45,13 @@ from runyard.supervisor.shipping.work_tree import WorkTree
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EnvironmentFacts, RunError
     from runyard.core.formats.run_files import LaunchPlan
+    from runyard.snapshots.nearby import Nearby
     from runyard.supervisor.lifecycle.data import RunData
 
 T = TypeVar("T")
 _RESTORING = "restoring the snapshot"
 _OTHER_NODE = re.compile(r"node_[0-9]+/")
+_TELL_EVERY_S = 0.5
 
 
 def has_data(spec: RunSpec) -> bool:
@@ -252,7 +254,7 @@ class Preparation:
     def _restore_once(self, root: str, content: Source, work: str) -> None:
         """Restore once. Errors of this machine's disk become NoSpace or OSError; only the server is retried."""
         try:
-            restore(root, content, work)
+            restore(root, content, work, near=self._nearby(root, content), tell=self._tell_restored())
         except StoreUnavailable as error:
             if isinstance(error.__cause__, OSError):
                 raise (NoSpace() if error.__cause__.errno in NO_SPACE else error.__cause__) from error
@@ -264,6 +266,31 @@ class Preparation:
         content = self._connection.client.content
         frames = self._folder.read_bytes(SNAPSHOT)
         return Known(frames, content) if frames else content
+
+    def _nearby(self, root: str, content: Source) -> Optional[Nearby]:
+        """Return the source folder, when it lies on this machine and its content did not come along with the job."""
+        if isinstance(content, Known):
+            return None
+        from runyard.snapshots.nearby import find_nearby  # small snapshots come along
+
+        return find_nearby(Path(self._job.home), root)
+
+    def _tell_restored(self) -> Callable[[int, int], None]:
+        """Return what shows on the run how far the restoring is."""
+        start = told_at = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal told_at
+            now = time.monotonic()
+            if now - told_at < _TELL_EVERY_S:
+                return
+            from runyard.core.machine.progress import progress_text  # most restores are quick
+
+            told_at = now
+            self._check()
+            self._doing(f"{_RESTORING}{PROGRESS}{progress_text(done, total, now - start)}")
+
+        return tell
 
     def _bring_data(self) -> None:
         self._data_paths = self._stage("fetching the run's data", self.data.bring)
