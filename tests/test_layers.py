@@ -80,7 +80,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "environments": [
         "base",
-        "process uv_program",
+        "process uv_program editable",
         "system",
         "pythons horovod",
         "pip",

@@ -20,6 +20,7 @@ PROGRESS = " · "  # in what a run waits for: divides the activity from how far 
 SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapshot's id
 LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look like secrets and are not in the snapshot
 IGNORED_PROPERTY = "runyard.snapshot.ignored"  # of runs: what ignore files kept out, as `snapshots.left_out` writes it
+SOURCE_PROPERTY = "runyard.snapshot.source"  # of runs: the folder that the snapshot was made from
 KIND = "model"
 
 

@@ -266,6 +266,7 @@ class JobSpec:
     bundle: str = ""  # SHA-256 of the archive of our code that nodes of a cluster fetch
     incarnation: str = ""  # of the process that joined for this node, on a cluster
     left_out: str = ""  # what ignore files kept out of the snapshot: the run's IGNORED_PROPERTY
+    source: str = ""  # real path of the folder that the snapshot was made from
     external_writer: int = 0  # the number of the watched process when it is no part of the run; then `attempt` is 0
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Mapping, Optional
+from typing import Dict, Mapping, Optional, Sequence
 
 from runyard.core.specs import JobSpec
 
@@ -59,6 +59,7 @@ def base_variables(
     injection: str,
     interpreter: str,
     built: Optional[Mapping[str, str]] = None,
+    import_path: Sequence[str] = (),
 ) -> Dict[str, str]:
     """Return the submitter's variables (on `local`), the environment's, run_config's and ours, merged in that order.
 
@@ -66,6 +67,7 @@ def base_variables(
         injection: the folder of `runtime.injection.injection_folder`.
         interpreter: its folder comes first in PATH, so that `python` in a command is this one.
         built: variables of the BuiltEnvironment.
+        import_path: folders of the snapshot that come before installed packages.
     """
     variables = inherited(job.submitter)
     variables.update(built or {})
@@ -75,6 +77,8 @@ def base_variables(
     variables["PATH"] = _first(os.path.dirname(interpreter), variables.get("PATH", os.defpath))
     variables["PYTHONPATH"] = _python_path(injection, variables.get("PYTHONPATH", ""))
     variables.update(run_variables(job, run_folder=run_folder))
+    if import_path:
+        variables["RUNYARD_IMPORT_PATH"] = os.pathsep.join(import_path)
     return variables
 
 

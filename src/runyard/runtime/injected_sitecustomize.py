@@ -35,6 +35,16 @@ def _install_hook(run_folder: str) -> None:
         module.install(run_folder)
 
 
+def _import_from_snapshot(folders: str) -> None:
+    """Put the snapshot's folders behind the standard library, which they must not hide, and before what is installed.
+
+    Editable installs come later: their folders follow the installed packages, their finders follow the path's.
+    """
+    installed = [at for at, entry in enumerate(sys.path) if entry.endswith(("site-packages", "dist-packages"))]
+    at = installed[0] if installed else len(sys.path)
+    sys.path[at:at] = [folder for folder in folders.split(os.pathsep) if folder]
+
+
 def _say(error: Exception) -> None:
     try:
         sys.stderr.write(f"Error in sitecustomize: {type(error).__name__}: {error}\n")
@@ -52,6 +62,7 @@ except Exception as error:  # as `site` itself does: said, not raised
 
 if os.environ.get("RUNYARD_RUN_FOLDER"):
     try:
+        _import_from_snapshot(os.environ.get("RUNYARD_IMPORT_PATH", ""))
         _install_hook(os.environ["RUNYARD_RUN_FOLDER"])
     except Exception:  # a run without our hooks is better than no run
         pass

@@ -14,7 +14,7 @@ from runyard.core.compute import LOCAL
 from runyard.core.errors import InvalidTransition, SubmissionLost, UserError
 from runyard.core.formats.plain import from_plain
 from runyard.core.machine.facts import find_own_address
-from runyard.core.records import IGNORED_PROPERTY, NewRun, Run
+from runyard.core.records import IGNORED_PROPERTY, SOURCE_PROPERTY, NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Addresses, ComputeState, EngineContext, is_launched
@@ -155,6 +155,7 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
         interactive_folders=dict(spooled.interactive_folders),
+        source=run.properties.get(SOURCE_PROPERTY) or "",
         left_out=run.properties.get(IGNORED_PROPERTY) or "",
     )
 

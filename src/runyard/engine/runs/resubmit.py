@@ -10,7 +10,15 @@ from typing import ClassVar
 from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
 from runyard.core.machine.facts import node_variables
 from runyard.core.names import make_uuid
-from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
+from runyard.core.records import (
+    IGNORED_PROPERTY,
+    LEFT_OUT_PROPERTY,
+    SNAPSHOT_PROPERTY,
+    SOURCE_PROPERTY,
+    NewRun,
+    Run,
+    make_id_like,
+)
 from runyard.engine.context import EngineEvents
 from runyard.engine.sanitize import holds_hidden
 from runyard.store.base import RunStore
@@ -93,5 +101,5 @@ def _without_code(run: Run, why: str) -> SubmitRejected:
 
 
 def _of_code(run: Run) -> dict[str, str]:
-    kept = (SNAPSHOT_PROPERTY, LEFT_OUT_PROPERTY, IGNORED_PROPERTY)
+    kept = (SNAPSHOT_PROPERTY, LEFT_OUT_PROPERTY, IGNORED_PROPERTY, SOURCE_PROPERTY)
     return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key in kept}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
 from runyard.core.machine.progress import Progress, shown_size
-from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
+from runyard.core.records import IGNORED_PROPERTY, LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, SOURCE_PROPERTY
 from runyard.sdk.config.texts import warn
 from runyard.sdk.runs.files import put_bytes
 from runyard.snapshots.cache import SourceCache
@@ -56,7 +56,7 @@ def store_source(client: Client, folder: str) -> StoredSource:
     facts = answers[0] if answers else GitFacts()
     for note in facts.notes:
         _say(note)
-    properties = {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id}
+    properties = {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id, SOURCE_PROPERTY: os.path.realpath(folder)}
     if snapshot.left_out:
         properties[LEFT_OUT_PROPERTY] = snapshot.left_out
     if snapshot.ignored:

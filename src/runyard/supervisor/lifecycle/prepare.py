@@ -21,11 +21,13 @@ from runyard.core.machine.disk import NO_SPACE
 from runyard.core.names import true_file_name
 from runyard.core.records import PROGRESS, RunFile
 from runyard.core.specs import JobSpec, RunSpec
+from runyard.environments.base import BuiltEnvironment
 from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
 from runyard.snapshots.fetch import Known, Source
 from runyard.snapshots.restore import restore
 from runyard.supervisor.lifecycle.environment import RunEnvironment
+from runyard.supervisor.lifecycle.imports import LINKS, plan_imports, snapshot_path
 from runyard.supervisor.lifecycle.layout import Meeting, Ports, lay_out, take_ports
 from runyard.supervisor.processes.keeper import ReaperGone
 from runyard.supervisor.run_folder import (
@@ -320,12 +322,18 @@ class Preparation:
         assert built is not None
         injection = str(injection_folder(Path(self._job.home)))
         wrapper = built.wrapper
+        work = work_folder(self._folder, self._job, self._job.node_rank)
+        imports = self._plan_imports(built, work) if wrapper is None else [work]
         variables = base_variables(
             self._job if wrapper is None else replace(self._job, submitter={}),  # an image brings its own variables
             run_folder=self._folder.path,
             injection=injection,
             interpreter=built.interpreter,
             built=built.variables,
+            import_path=imports,
+        )
+        variables["PYTHONPATH"] = os.pathsep.join(
+            snapshot_path(entry, self._job.source, work) or entry for entry in variables["PYTHONPATH"].split(os.pathsep)
         )
         plan = lay_out(
             self._folder,
@@ -339,8 +347,20 @@ class Preparation:
             return plan
         from runyard.supervisor.lifecycle.containers import contain  # most runs have none
 
-        outside = [*self._data_paths.values(), work_folder(self._folder, self._job, self._job.node_rank)]
+        outside = [*self._data_paths.values(), work]
         return contain(plan, wrapper, self._folder, self._job, injection=injection, data=outside)
+
+    def _plan_imports(self, built: BuiltEnvironment, work: str) -> List[str]:
+        found = plan_imports(
+            built.interpreter,
+            self._variables(),
+            source=self._job.source,
+            work=work,
+            links_folder=self._folder.at(LINKS),
+        )
+        for warning in found.warnings:
+            self._warn("environment", warning)
+        return found.path
 
     def _variables(self) -> Dict[str, str]:
         """Return the processes' variables, as far as they are known before the environment is."""
