@@ -72,7 +72,7 @@ def main() -> int:
     given = parser.parse_args()
     prelude = given.prelude.read_text() if given.prelude else ""
     results = []
-    for notebook in _notebooks(given.folders):
+    for notebook in list(_notebooks(given.folders)):  # one that is not there is told before the first runs
         result = _run(notebook, prelude, given.timeout)
         results.append(result)
         print(_row(result), flush=True)

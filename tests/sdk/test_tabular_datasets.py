@@ -155,17 +155,19 @@ def test_a_script_gets_the_table_itself(table: TabularDataset, submit: Callable[
     run = submit(
         """
         import sys
-        from azureml.core import Run
+        from azureml.core import Dataset, Run
         run = Run.get_context()
         table = run.input_datasets["rows"]
         assert sys.argv[1] == table.id
         run.log("sum", int(table.to_pandas_dataframe()["n"].sum()))
+        found = Dataset.get_by_id(run.experiment.workspace, id=sys.argv[1])
+        run.log("rows by id", len(found.to_pandas_dataframe()))
         """,
         table.take(5).as_named_input("rows"),
     )
     run.wait_for_completion()
 
-    assert run.get_metrics() == {"sum": 10}
+    assert run.get_metrics() == {"sum": 10, "rows by id": 5}
     with pytest.raises(UserErrorException, match="not as files"):
         table.as_named_input("rows").as_mount()
 

@@ -11,9 +11,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, TypeVar, Union
 
 from runyard.core.errors import NotFound
-from runyard.core.specs import FILE, KIND, TABULAR, DataSource
+from runyard.core.specs import FILE, KIND, TABULAR, DatasetSpec, DataSource
 from runyard.data.folder import clean_data_path
 from runyard.data.tables import CODECS, COMBINED, DELIMITED, FIRST_ONLY, JSON_LINES, PARQUET
+from runyard.runtime.context import find_context
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.config.texts import warn_once
@@ -416,11 +417,14 @@ class Dataset(AzureClass):
     @staticmethod
     @translates
     def get_by_id(workspace: Workspace, id: str) -> AnyDataset:
-        """Raises UserErrorException: no registered dataset has that id."""
+        """Raises UserErrorException: no registered dataset and no input of this process's run has that id."""
         for newest in workspace._client.assets.list(workspace.name, KIND):
             for asset in workspace._client.assets.list(workspace.name, KIND, name=newest.name):
                 if asset.document.get("spec", {}).get("id") == id:
                     return of_asset(workspace, asset)
+        for spec in _own_inputs(workspace):
+            if spec.id == id:
+                return (TabularDataset if spec.kind == TABULAR else FileDataset)._made(workspace, spec, None)
         raise NotFound(f"No dataset of workspace `{workspace.name}` has the id `{id}`.")
 
     @staticmethod
@@ -552,6 +556,14 @@ class Dataset(AzureClass):
     def from_binary_files(path: Any) -> FileDataset:
         """Early 2019's `Dataset.File.from_files`."""
         return FileDatasetFactory.from_files(path)
+
+
+def _own_inputs(workspace: Workspace) -> List[DatasetSpec]:
+    """Return the datasets that the run of this process was given; a script knows the id of an unregistered one, too."""
+    context = find_context()
+    if context is None:
+        return []
+    return [given.dataset for given in workspace._client.runs.get(context.run_id).spec.datasets.values()]
 
 
 def of_asset(workspace: Workspace, asset: Asset) -> AnyDataset:
