@@ -24,9 +24,11 @@ def test_version() -> None:
     ("arguments", "message"),
     [
         pytest.param(["sumbit", "x.py"], "Did you mean `runyard submit`?", id="misspelt command"),
-        pytest.param(["zzz"], "There are: submit, runs, ", id="unknown command"),
+        pytest.param(["zzz"], "There are: submit, sweep, runs, ", id="unknown command"),
         pytest.param(["runs", "lst"], "Did you mean `runyard runs list`?", id="misspelt subcommand"),
         pytest.param(["submit"], "SCRIPT", id="no script"),
+        pytest.param(["submit", "--processes", "0", "x.py"], "x>=1", id="no process"),
+        pytest.param(["submit", "--framework", "horovod", "x.py"], "pytorch, mpi, tensorflow", id="framework"),
         pytest.param(["submit", "--detatch", "x.py"], "--detach", id="misspelt option"),
         pytest.param(["submit", "--time-limit", "soon", "x.py"], "10m, 2h, 1d", id="no time"),
         pytest.param(["submit", "--time-limit", "0", "x.py"], "10m, 2h, 1d", id="no time at all"),

@@ -16,7 +16,8 @@ from runyard.cli.text import print_message
 
 ASKED_BY_SHELL = "_RUNYARD_COMPLETE"
 COMMANDS = {
-    "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
+    "submit": ("runyard.cli.commands.submit:submit", "Run a script, notebook, module or command; stream its output."),
+    "sweep": ("runyard.cli.commands.submit:sweep", "Run a job file with many values of its parameters."),
     "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
     "sweeps": (
         "runyard.cli.commands.sweeps:sweeps",
@@ -61,13 +62,15 @@ def root() -> None:
 def run(arguments: Optional[Sequence[str]] = None) -> int:
     """Return the exit code of one command line."""
     _make_streams_safe()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     try:
         if ASKED_BY_SHELL in os.environ:
             from runyard.cli.parsing.completion import answer_shell  # only completion needs it
 
             print(answer_shell(root, os.environ), end="")
         else:
-            root.run(cli.Context(root, root.name), sys.argv[1:] if arguments is None else arguments)
+            root.run(cli.Context(root, root.name), words)
         sys.stdout.flush()
         return COMPLETED
     except cli.ExitWith as leaving:
@@ -75,6 +78,10 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     except cli.UsageError as error:
         path = error.ctx.command_path if error.ctx else root.name
         print_message(error.format_message(), hint=f"`{path} --help` shows how it is used.")
+        if as_json:
+            from runyard.cli.failures import print_json_error  # few mistakes are made by programs
+
+            print_json_error(error)
         return USAGE
     except (KeyboardInterrupt, cli.Abort):
         return INTERRUPTED
@@ -85,7 +92,7 @@ def run(arguments: Optional[Sequence[str]] = None) -> int:
     except Exception as error:
         from runyard.cli.failures import print_error  # what loads for it, few commands need
 
-        print_error(error)
+        print_error(error, as_json=as_json)
         return FAILED
 
 

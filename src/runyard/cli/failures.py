@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -14,7 +15,10 @@ from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure
 
 
-def print_error(error: BaseException) -> None:
+def print_error(error: BaseException, *, as_json: bool = False) -> None:
+    """Print it to stderr; with `as_json` to stdout as well, for programs."""
+    if as_json:
+        print_json_error(error)
     if isinstance(error, RunyardError):
         print_message(error.what, why=error.why, hint=error.hint)
         if isinstance(error, SystemFailure):
@@ -25,6 +29,15 @@ def print_error(error: BaseException) -> None:
         print_message(str(message))
         return
     _print_our_fault(error)
+
+
+def print_json_error(error: BaseException) -> None:
+    """Print an error as one JSON object to stdout."""
+    what = getattr(error, "what", None) or getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+    code = getattr(error, "code", type(error).__name__)
+    found = {"code": str(code), "message": str(what)}
+    found.update({name: str(getattr(error, name, "")) for name in ("why", "hint")})
+    print(json.dumps({"error": found}, indent=2))
 
 
 def _point_to(log: Path) -> None:

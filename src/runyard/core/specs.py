@@ -13,12 +13,12 @@ from runyard.core.lazy_dataclass import dataclass
 
 SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
 MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100
-MAXIMIZE = "MAXIMIZE"
-MINIMIZE = "MINIMIZE"
+MAXIMIZE, MINIMIZE = "MAXIMIZE", "MINIMIZE"
 KIND = "dataset"  # of the assets that hold registered ones
 FILE, TABULAR = "file", "tabular"
 DIRECT, MOUNT, DOWNLOAD, UPLOAD = "direct", "mount", "download", "upload"
 DEFAULT_TIME_LIMIT_S = 2592000
+MODULE = "-m "  # before a module's name in the place of a script: `-m package.module`
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class RunSpec:
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 
     target: str = "local"
-    script: Optional[str] = None
+    script: Optional[str] = None  # by its name: Python, a notebook (.ipynb), a shell script (.sh), or a module (MODULE)
     arguments: List[str] = field(default_factory=list)  # as typed; `$VAR` is expanded in each process's variables
     command: Optional[str] = None  # run by `sh -c` instead of a script
     environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)

@@ -7,9 +7,11 @@ from typing import Dict, List, Mapping, Sequence
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.machine.gpus import NO_DEVICE, VISIBLE
-from runyard.core.specs import NodeSpec, RunSpec
+from runyard.core.specs import MODULE, NodeSpec, RunSpec
 from runyard.launchers.base import Placement
 
+# Most shell scripts are bash's; an image without it has sh.
+_BASH = 'exec "$(command -v bash || echo sh)" "$0" "$@"'
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
 
@@ -28,7 +30,18 @@ def process_argv(spec: RunSpec, interpreter: str, variables: Mapping[str, str]) 
             "The run has neither a script nor a command.",
             hint="Give ScriptRunConfig a `script`, a file of its source_directory, or a `command`.",
         )
-    return [interpreter, spec.script, *(expand(argument, variables) for argument in spec.arguments)]
+    return [*_start(spec.script, interpreter), *(expand(argument, variables) for argument in spec.arguments)]
+
+
+def _start(script: str, interpreter: str) -> List[str]:
+    """Return the words that start a script, by its kind."""
+    if script.startswith(MODULE):
+        return [interpreter, "-m", script[len(MODULE) :]]
+    if script.endswith(".ipynb"):
+        return [interpreter, "-m", "runyard.runtime.notebook", script]
+    if script.endswith(".sh"):
+        return ["/bin/sh", "-c", _BASH, script]
+    return [interpreter, script]
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

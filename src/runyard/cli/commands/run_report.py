@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from runyard import cli
 from runyard.cli.lookup import no_such_file
@@ -169,14 +169,14 @@ def find_main_log(client: Client, run_id: str) -> str | None:
     return pick_log(file.name for file in client.runs.files(run_id))
 
 
-def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool = False) -> Run:
+def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool = False, is_talk: bool = False) -> Run:
     """Print the run's output, or its file `name`, until the run has ended; return the run as it ended.
 
-    Before it, what was said while its environment was built goes to stderr.
+    Before it, what was said while its environment was built goes to stderr; with `is_talk` the output too.
     """
     pace = PollInterval()
     with WaitingLine(run_id) as waiting:
-        log = _Log(client, run_id, name, redact=redact, before=waiting.clear)
+        log = _Log(client, run_id, name, redact=redact, before=waiting.clear, stream=sys.stderr if is_talk else None)
         while True:
             # The status is read before the log: a final one means that every byte is there.
             run = client.runs.get(run_id)
@@ -204,17 +204,24 @@ def print_log(client: Client, run_id: str, name: str, *, redact: bool = False) -
 
 
 class _Log:
-    """`before` is called before anything is printed."""
+    """`before` is called before anything is printed; `stream` is where a run's own output goes, stdout by default."""
 
     def __init__(
-        self, client: Client, run_id: str, name: str | None, *, redact: bool, before: Callable[[], None] = lambda: None
+        self,
+        client: Client,
+        run_id: str,
+        name: str | None,
+        *,
+        redact: bool,
+        before: Callable[[], None] = lambda: None,
+        stream: TextIO | None = None,
     ) -> None:
         self._before = before
         self._client = client
         self._run_id = run_id
         self._asked_for = name
         self._name = name
-        self._printer = LogPrinter(redact=redact)
+        self._printer = LogPrinter(stream, redact=redact)
         self._talk = LogPrinter(sys.stderr, redact=redact)
         self._offset = 0
 

@@ -1,31 +1,35 @@
-"""`runyard submit`: run a script, whatever is in it, and stream its output."""
+"""`runyard submit`: run a script, a notebook, a module or a command, whatever is in it, and stream its output.
+
+`runyard sweep` runs a job file many times with other parameters; it shares what happens after the submit.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from pathlib import Path
+import time
+from dataclasses import replace
+from typing import Any, Mapping
 
 from runyard import cli
 from runyard.cli.commands.run_report import follow, print_end
 from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
 from runyard.cli.lookup import compute_names, experiment_names
-from runyard.cli.output import Seconds, print_json
+from runyard.cli.output import Seconds, number, print_json
 from runyard.cli.plan_report import print_plan
 from runyard.cli.text import plain
-from runyard.core.errors import InvalidArgument, SubmitRejected
-from runyard.core.specs import DEFAULT_TIME_LIMIT_S
-from runyard.sdk.environments.environment import Environment
-from runyard.sdk.environments.projects import environment_of_file
-from runyard.sdk.run_config.resources import read_resources
-from runyard.sdk.run_config.run_configuration import PyTorchConfiguration
-from runyard.sdk.run_config.script_run_config import ScriptRunConfig
-from runyard.sdk.runs.details import page_url
+from runyard.core.errors import InvalidArgument
+from runyard.core.formats.documents import SweepReport
+from runyard.core.statuses import RunStatus
+from runyard.sdk.runs.details import PollInterval, page_url
+from runyard.sdk.runs.run import Run
 from runyard.sdk.submit.dry_run import plan_run
+from runyard.sdk.submit.job import FRAMEWORKS, JobSettings, PlannedJob, plan_job
+from runyard.sdk.submit.submission import submit as submit_config
 from runyard.sdk.workspaces.experiment import Experiment
-from runyard.sdk.workspaces.server import find
+from runyard.sdk.workspaces.server import Client, find
 from runyard.sdk.workspaces.workspace import Workspace
+
+PROGRESS_EVERY_S = 2.0
+JOB_FILES = (".yml", ".yaml")
 
 
 def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -37,22 +41,26 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
 
 @cli.command(interspersed=False)
 @cli.option(
+    "--experiment",
     "--name",
     "-n",
+    "experiment",
     metavar="EXPERIMENT",
     shell_complete=experiment_names,
     help="The experiment. [default: the script's name]",
 )
+@cli.option("--display-name", metavar="NAME", help="A name for this run, shown beside its id.")
 @cli.option("--source", type=cli.Path(), help="The folder to store and run in. [default: this one]")
+@cli.option("--module", "-m", metavar="MODULE", help="Run a module as `python -m` does, instead of a script.")
 @cli.option("--env-var", "-e", "variables", callback=_pairs, metavar="K=V", multiple=True, help="Set a variable.")
+@cli.option("--env-file", type=cli.Path(), multiple=True, help="Set the variables of a `.env` file.")
 @cli.option("--tag", "-t", "tags", callback=_pairs, metavar="K=V", multiple=True, help="Tag the run.")
 @cli.option("--time-limit", type=Seconds(), metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d.")
 @cli.option(
     "--max-attempts",
     type=cli.IntRange(1, 100),
-    default=1,
-    show_default=True,
-    help="Start it again, so often at most, when its machine is lost or it is preempted.",
+    metavar="N",
+    help="Start it again, so often at most, when its machine is lost or it is preempted. [default: 1]",
 )
 @cli.option(
     "--keep",
@@ -60,8 +68,17 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
     multiple=True,
     help="Store this file, folder or glob of the work folder too, beside ./outputs and ./logs.",
 )
-@cli.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
-@cli.option("--nodes", type=cli.IntRange(1), metavar="N", default=1, help="Run it on N nodes, once on each.")
+@cli.option("--target", shell_complete=compute_names, help="The compute target. [default: local]")
+@cli.option("--nodes", type=cli.IntRange(1), metavar="N", help="Run it on N nodes. [default: 1]")
+@cli.option("--processes", type=cli.IntRange(1), metavar="N", help="Start N processes on each node. [default: 1]")
+@cli.option(
+    "--framework",
+    type=cli.Choice(FRAMEWORKS),
+    help="How processes find each other. [default: pytorch for more than one]",
+)
+@cli.option("--workers", type=cli.IntRange(1), metavar="N", help="TensorFlow's workers. [default: one on each node]")
+@cli.option("--parameter-servers", type=cli.IntRange(0), metavar="N", help="TensorFlow's parameter servers.")
+@cli.option("--gpus", type=cli.IntRange(0), metavar="N", help="GPUs for each node.")
 @cli.option(
     "--resource",
     "-r",
@@ -74,119 +91,182 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
 @cli.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
 @cli.option(
     "--environment",
-    "named",
     metavar="NAME_OR_FILE",
-    help="The environment: a registered or curated one, requirements.txt, conda file, saved folder.",
+    help="The environment: a registered or curated one, requirements.txt, conda file, uv.lock, pyproject.toml, "
+    "poetry.lock, pixi.lock, Dockerfile, saved folder.",
 )
+@cli.option("--image", metavar="NAME", help="Run in a container of this image.")
 @cli.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
 @cli.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
-@cli.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
-@cli.argument("script", type=cli.Path())
+@cli.option(
+    "--json", "as_json", is_flag=True, help="Print the run as JSON, its log on stderr; with --dry-run the plan."
+)
+@cli.argument("script", type=cli.Path(), required=False, metavar="[SCRIPT]")
 @cli.argument("arguments", nargs=-1, type=cli.UNPROCESSED, metavar="[-- ARGUMENTS...]")
 @cli.pass_context
 def submit(
     ctx: cli.Context,
-    name: str | None,
-    source: str | None,
-    variables: dict[str, str],
-    tags: dict[str, str],
-    time_limit: int | None,
-    max_attempts: int,
+    script: str | None,
+    arguments: tuple[str, ...],
+    env_file: tuple[str, ...],
     keep: tuple[str, ...],
-    target: str,
-    nodes: int,
-    resources: dict[str, str],
-    python: str | None,
-    named: str | None,
     detach: bool,
     dry_run: bool,
     as_json: bool,
-    script: str,
-    arguments: tuple[str, ...],
+    **settings: Any,
 ) -> None:
     """Run SCRIPT and stream its output. The script needs nothing of ours in it.
+
+    SCRIPT is a Python script, a notebook (.ipynb, kept with its outputs), a shell script (.sh), a program, or a job
+    file (.yml), whose settings the options override. A command stands behind `--`.
 
     The folder's files are stored, and a copy of them is the run's working folder. Ctrl-C ends the watching, not the
     run.
 
     \b
       runyard submit train.py -- --alpha 0.5
-      runyard submit --name sweep-3 --time-limit 2h src/train.py -- --epochs 50
+      runyard submit --environment uv.lock --gpus 1 src/train.py -- --epochs 50
+      runyard submit --processes 2 -m package.train
+      runyard submit -- torchrun --nproc-per-node 2 train.py
+      runyard submit job.yml
     """
-    folder, inner_script = _locate(script, source)
-    config = ScriptRunConfig(
-        source_directory=str(folder),
-        script=inner_script,
-        arguments=_script_arguments(ctx, arguments),
-        compute_target=target,
-        environment=_environment(python, named),
-        max_run_duration_seconds=time_limit or DEFAULT_TIME_LIMIT_S,
-        distributed_job_config=PyTorchConfiguration(node_count=nodes) if nodes > 1 else None,
-        max_attempts=max_attempts,
-        keep=keep,
-        resources=read_resources(resources),
-    )
-    config.run_config.environment_variables.update(variables)
-    experiment_name = name or _experiment_name(inner_script)
+    if settings["python"] and settings["environment"]:
+        raise cli.UsageError("--python and --environment exclude each other.", ctx)
+    what = _what(ctx, script, arguments, settings["module"])
+    given = JobSettings(**settings, env_file=list(env_file), keep=list(keep), **what)
+    if given.script is not None and given.script.endswith(JOB_FILES):
+        from runyard.sdk.submit.job_file import read_job  # few submits have one
+
+        given = read_job(given.script).overridden(replace(given, script=None))
+    _submit(ctx, plan_job(given), detach=detach, dry_run=dry_run, as_json=as_json)
+
+
+@cli.command()
+@cli.option("--experiment", "-n", shell_complete=experiment_names, help="The experiment. [default: the job file's]")
+@cli.option("--target", shell_complete=compute_names, help="The compute target. [default: the job file's]")
+@cli.option("--sampling", type=cli.Choice(("random", "grid", "bayesian")), help="How values are chosen.")
+@cli.option("--max-runs", type=cli.IntRange(1), metavar="N", help="At most so many runs.")
+@cli.option("--concurrency", type=cli.IntRange(1), metavar="N", help="So many at once.")
+@cli.option("--detach", "-d", is_flag=True, help="Print the sweep's id and return; it goes on.")
+@cli.option("--dry-run", is_flag=True, help="Show what one run would be; store and start nothing.")
+@cli.option("--json", "as_json", is_flag=True, help="Print the sweep as JSON at its end, or with --detach its run.")
+@cli.argument("job", type=cli.Path(), metavar="JOB.yml")
+@cli.pass_context
+def sweep(
+    ctx: cli.Context,
+    job: str,
+    experiment: str | None,
+    target: str | None,
+    detach: bool,
+    dry_run: bool,
+    as_json: bool,
+    **section: Any,
+) -> None:
+    """Run a job file with many values of its parameters, and show the best at the end.
+
+    The file's section `sweep:` says what is tried. Ctrl-C ends the watching, not the sweep.
+
+    \b
+      runyard sweep job.yml --max-runs 20 --concurrency 4
+    """
+    from runyard.sdk.submit.job_file import read_job  # few commands need it
+
+    settings = read_job(job)
+    if settings.sweep is None:
+        raise InvalidArgument(
+            f"{job} has no section `sweep:`.",
+            hint="sweep: {sampling: random, parameters: {lr: 'uniform(0.01, 0.1)'}, metric: loss, goal: minimize}",
+        )
+    own = {key: value for key, value in section.items() if value is not None}
+    given = JobSettings(experiment=experiment, target=target, sweep=own)
+    _submit(ctx, plan_job(settings.overridden(given)), detach=detach, dry_run=dry_run, as_json=as_json)
+
+
+def _what(ctx: cli.Context, script: str | None, arguments: tuple[str, ...], module: str | None) -> Mapping[str, Any]:
+    """Return what is run, by the words that are no options."""
+    words = [*([script] if script is not None else []), *arguments]
+    if not words and module is None:
+        raise cli.UsageError(
+            "There is nothing to run: give a SCRIPT, a module (`-m package.train`), or a command behind `--` "
+            "(`runyard submit -- torchrun train.py`).",
+            ctx,
+        )
+    if module is not None:
+        return {"arguments": words[1:] if words[:1] == ["--"] else words}
+    if ctx.is_behind_dashes:
+        return {"command": words}
+    return {"script": script, "arguments": _script_arguments(ctx, arguments)}
+
+
+def _submit(ctx: cli.Context, job: PlannedJob, *, detach: bool, dry_run: bool, as_json: bool) -> None:
+    for note in job.notes:
+        cli.echo(f"note: {plain(note)}", err=True)
     if dry_run:
         planned_in = Workspace.from_config() if find() is not None else None  # a look starts no server
-        plan = plan_run(planned_in, experiment_name, config, tags=tags or None)
+        plan = plan_run(planned_in, job.experiment, job.config, tags=job.tags)
         return print_json(plan) if as_json else print_plan(plan)
     workspace = Workspace.from_config()
-    experiment = Experiment(workspace, experiment_name)
-    run = experiment.submit(config, tags=tags or None)
+    run = submit_config(Experiment(workspace, job.experiment), job.config, tags=job.tags, display_name=job.display_name)
     client = workspace._client
     page = plain(page_url(client, run._page))  # a link that signs in would stay in the logs of builds
     cli.echo(f"Run {plain(run.id)}\nPage {page}\n", err=True)
     if detach:
-        if as_json:
-            print_json(client.runs.get(run.id))
-        else:
-            cli.echo(run.id)
-        return
+        return print_json(client.runs.get(run.id)) if as_json else cli.echo(run.id)
     try:
-        ended = follow(client, run.id)
+        _watch(ctx, client, run, as_json=as_json)
     except KeyboardInterrupt:
         cli.echo(
             f"\nThe run goes on. Watch it: `runyard runs logs -f {run.id}`. Stop it: `runyard runs cancel {run.id}`.",
             err=True,
         )
         ctx.exit(INTERRUPTED)
-    print_end(ended, client.runs.metrics(run.id), client.runs.files(run.id))
+
+
+def _watch(ctx: cli.Context, client: Client, run: Run, *, as_json: bool) -> None:
+    if client.runs.get(run.id).spec.sweep is not None:
+        return _watch_sweep(ctx, client, run.id, as_json=as_json)
+    ended = follow(client, run.id, is_talk=as_json)
+    metrics, files = client.runs.metrics(run.id), client.runs.files(run.id)
+    print_end(ended, metrics, files)
+    if as_json:
+        print_json({"run": ended, "metrics": metrics, "files": files})
     ctx.exit(exit_code_of(ended.status))
 
 
-def _locate(script: str, source: str | None) -> tuple[Path, str]:
-    """Return the source folder and the script's path in it."""
-    given = Path(script)
-    if source is not None:
-        folder = Path(source)
-        if given.exists() and _is_inside(given, folder):
-            return folder, os.path.relpath(given.resolve(), folder.resolve())
-        return folder, script
-    if given.is_dir():
-        raise SubmitRejected(
-            f"`{script}` is a folder.",
-            why="A run needs a script to start.",
-            hint=f"Name the script in it: `runyard submit --source {script} train.py`.",
-        )
-    if not given.exists():
-        raise SubmitRejected(
-            f"There is no script `{script}`.", why=f"Looked in {Path.cwd()}.", hint=_scripts_here(given)
-        )
-    if _is_inside(given, Path.cwd()):
-        return Path("."), os.path.relpath(given.resolve(), Path.cwd().resolve())
-    return given.resolve().parent, given.name
+def _watch_sweep(ctx: cli.Context, client: Client, run_id: str, *, as_json: bool) -> None:
+    """Say on stderr how far the sweep is and what is best, whenever that changes; its table at the end."""
+    pace, said, said_at = PollInterval(), "", 0.0
+    while True:
+        ended = client.runs.get(run_id)
+        report = client.runs.sweep(run_id)
+        text = _progress(report)
+        if text != said and (ended.status.is_terminal or time.monotonic() - said_at >= PROGRESS_EVERY_S):
+            cli.echo(text, err=True)
+            said, said_at = text, time.monotonic()
+        if ended.status.is_terminal:
+            break
+        time.sleep(pace.next())
+    if as_json:
+        print_json({"run": ended, "sweep": report})
+    else:
+        from runyard.cli.commands.sweeps import print_sweep  # a plain run needs none of it
+
+        print_sweep(report, ended.status)
+    cli.echo(f"\nmore: runyard sweeps show {plain(run_id)}", err=True)
+    ctx.exit(exit_code_of(ended.status))
 
 
-def _is_inside(script: Path, folder: Path) -> bool:
-    return folder.resolve() in script.resolve().parents
-
-
-def _scripts_here(script: Path) -> str:
-    folder = script.parent if script.parent.is_dir() else Path(".")
-    found = sorted(str(path) for path in folder.glob("*.py"))[:8]
-    return f"Scripts there: {', '.join(found)}." if found else "Go to the script's folder, or give its path."
+def _progress(report: SweepReport) -> str:
+    children, spec = report["children"], report["spec"]
+    ended = sum(RunStatus(child["status"]).is_terminal for child in children)
+    total = len(children) if report["closed"] is not None else max(len(children), spec["max_total_runs"])
+    best = report["best"]
+    if best is None:
+        return f"{ended} of {total} ended."
+    child = next((one for one in children if one["run_id"] == best["run_id"]), None)
+    values = ", ".join(f"{plain(name)} {number(value)}" for name, value in child["parameters"].items()) if child else ""
+    value = number(child["best"]) if child else ""
+    return f"{ended} of {total} ended. Best {plain(spec['primary_metric'])}: {value} ({values})."
 
 
 def _script_arguments(ctx: cli.Context, arguments: tuple[str, ...]) -> list[str]:
@@ -203,31 +283,3 @@ def _script_arguments(ctx: cli.Context, arguments: tuple[str, ...]) -> list[str]
                 ctx,
             )
     return list(arguments)
-
-
-def _environment(python: str | None, named: str | None) -> Environment | None:
-    """Return the named environment, else that of the Python that `python SCRIPT` would use; None: the one we run in."""
-    if python is not None and named is not None:
-        raise cli.UsageError("--python and --environment exclude each other.")
-    if named is not None:
-        return environment_of_file(named) or Environment.get(Workspace.from_config(), named)
-    active = os.environ.get("VIRTUAL_ENV")
-    if python is None and active and os.path.realpath(active) != os.path.realpath(sys.prefix):
-        candidate = os.path.join(active, "bin", "python")
-        python = candidate if os.access(candidate, os.X_OK) else None
-    if python is None:
-        return None
-    environment = Environment("user-managed-env")
-    environment.python.user_managed_dependencies = True
-    environment.python.interpreter_path = os.path.abspath(python) if os.sep in python else python
-    return environment
-
-
-def _experiment_name(script: str) -> str:
-    name = re.sub(r"[^a-zA-Z0-9_-]+", "-", Path(script).stem).strip("-_")[:255]
-    if not name:
-        raise InvalidArgument(
-            f"No experiment name can be made of `{script}`.",
-            hint="Choose one: `runyard submit --name my-experiment …`.",
-        )
-    return name

@@ -212,10 +212,10 @@ def show(run_id: str, as_json: bool, html: Path | None) -> None:
     if as_json:
         print_json(sweep)
     elif html is None:
-        _print_sweep(sweep, run.status)
+        print_sweep(sweep, run.status)
 
 
-def _print_sweep(sweep: SweepReport, status: RunStatus) -> None:
+def print_sweep(sweep: SweepReport, status: RunStatus) -> None:
     spec, children = sweep["spec"], best_first(sweep["children"], sweep["spec"]["goal"])
     ended = sum(1 for child in children if RunStatus(child["status"]).is_terminal)
     total = max(len(children), spec["max_total_runs"]) if sweep["closed"] is None else len(children)

@@ -75,6 +75,7 @@ class CliCommand:
                 ctx.exit()
         if found.fault:
             raise UsageError(found.fault, ctx)
+        ctx.is_behind_dashes = found.is_behind_dashes
         values: Dict[Option, List[Any]] = {}
         for option, value in found.given:
             values.setdefault(option, []).append(value)

@@ -15,6 +15,7 @@ class Context:
     def __init__(self, command: CliCommand, name: str, parent: Optional[Context] = None) -> None:
         self.command = command
         self.parent = parent
+        self.is_behind_dashes = False  # `--` stands before the first argument
         self.command_path: str = f"{parent.command_path} {name}" if parent else name
 
     def exit(self, code: int = 0) -> NoReturn:

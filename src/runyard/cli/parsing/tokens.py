@@ -11,6 +11,7 @@ class SortedTokens:
     """What was found: `given` options with their values in order, arguments, and the first `fault`, if any.
 
     `waiting` is an option at the end that lacks its value. `options_ended` says that only arguments can follow.
+    `is_behind_dashes` says that `--` stands before the first argument.
     """
 
     def __init__(self) -> None:
@@ -19,6 +20,7 @@ class SortedTokens:
         self.fault = ""
         self.waiting: Optional[Option] = None
         self.options_ended = False
+        self.is_behind_dashes = False
 
 
 def sort_tokens(options: Sequence[Option], tokens: Sequence[str], *, interspersed: bool) -> SortedTokens:
@@ -36,6 +38,7 @@ def sort_tokens(options: Sequence[Option], tokens: Sequence[str], *, intersperse
             found.options_ended = found.options_ended or not interspersed
         elif token == "--":
             found.options_ended = True
+            found.is_behind_dashes = not found.arguments
         elif token.startswith("--"):
             name, equals, text = token.partition("=")
             _add(found, spellings, name, text if equals else None, left)

@@ -54,8 +54,8 @@ def read_pixi_project(project: Mapping[str, Any], *, folder: str) -> Locked:
     """Return what pixi.toml (or `[tool.pixi]`) asks for, where there is no lock."""
     head = project.get("workspace") or project.get("project") or {}
     tables = [project, project.get("target", {}).get("linux", {}), project.get("target", {}).get("linux-64", {})]
-    conda: Dict[str, Any] = {key: value for table in tables for key, value in table.get("dependencies", {}).items()}
-    pypi: Dict[str, Any] = {key: value for table in tables for key, value in table.get("pypi-dependencies", {}).items()}
+    conda = {key: value for table in tables for key, value in table.get("dependencies", {}).items()}
+    pypi = {key: value for table in tables for key, value in table.get("pypi-dependencies", {}).items()}
     python = str(_version(conda.pop("python", "")))
     limit = re.sub(r"^=*(\d+(?:\.\d+){1,2})(?:\.\*)?$", r"\1", python)
     if limit in ("", "*"):

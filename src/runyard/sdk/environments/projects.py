@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.python_range import plain_range
-from runyard.core.formats.toml import TomlError, TomlTable, read_toml
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.environments.files import DEFINITION
 from runyard.sdk.environments.lock_graph import Locked
-from runyard.sdk.environments.poetry_lock import declared, project_name, read_poetry_lock
 from runyard.sdk.environments.sources import from_conda, from_dockerfile, from_pip
-from runyard.sdk.environments.uv_lock import find_lock, read_script_lock, read_uv_lock
+
+if TYPE_CHECKING:
+    from runyard.core.formats.toml import TomlTable
 
 KNOWN = (
     "requirements.txt, a conda file (.yml), a Dockerfile, pyproject.toml, uv.lock, poetry.lock, pixi.toml, pixi.lock, "
@@ -89,6 +89,8 @@ def environment_of_script(path: str) -> Optional[Environment]:
         return None
     name = os.path.splitext(os.path.basename(path))[0]
     if os.path.isfile(path + ".lock"):
+        from runyard.sdk.environments.uv_lock import read_script_lock  # few scripts have a lock
+
         lock = _read(path + ".lock")
         return _made(read_script_lock(lock, folder=os.path.dirname(os.path.abspath(path)), name=name))
     python = str(header.get("requires-python", ""))
@@ -116,9 +118,11 @@ def script_header(path: str) -> Optional[TomlTable]:
         why = "It stands there twice." if len(found) > 1 else "Its last line should be `# ///`."
         raise InvalidArgument(f"The `# /// script` header of {path} cannot be read.", why=why, hint="Correct it.")
     block = "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines[: ends[-1]])
+    from runyard.core.formats.toml import read_toml  # most scripts have no header
+
     try:
         return read_toml(block)
-    except TomlError as error:
+    except ValueError as error:
         first = text[: found[0].start()].count("\n") + 1
         raise InvalidArgument(
             f"The `# /// script` header of {path} cannot be read.",
@@ -146,12 +150,16 @@ def _uv_lock(path: str) -> Environment:
 
 
 def _of_uv(lock: str, project: str) -> Environment:
+    from runyard.sdk.environments.uv_lock import read_uv_lock
+
     pyproject = _read_if_there(os.path.join(project, "pyproject.toml"))
     folder = os.path.dirname(os.path.abspath(lock))
     return _made(read_uv_lock(_read(lock), folder=folder, project=project, pyproject=pyproject))
 
 
 def _poetry_lock(path: str) -> Environment:
+    from runyard.sdk.environments.poetry_lock import read_poetry_lock
+
     folder = os.path.dirname(os.path.abspath(path))
     pyproject = _read_if_there(os.path.join(folder, "pyproject.toml"))
     return _made(read_poetry_lock(_read(path), folder=folder, pyproject=pyproject))
@@ -159,6 +167,8 @@ def _poetry_lock(path: str) -> Environment:
 
 def _pyproject(path: str) -> Environment:
     """Return the environment of a project: of the lock beside it, else of the versions that it allows."""
+    from runyard.sdk.environments.uv_lock import find_lock
+
     folder = os.path.dirname(os.path.abspath(path))
     lock = find_lock(folder)
     if lock is not None:
@@ -173,6 +183,8 @@ def _pyproject(path: str) -> Environment:
 
 
 def _unlocked(found: Mapping[str, Any], path: str, folder: str) -> Environment:
+    from runyard.sdk.environments.poetry_lock import declared, project_name
+
     project, poetry = found.get("project"), found.get("tool", {}).get("poetry")
     if project is None and poetry is None:
         raise InvalidArgument(
@@ -266,6 +278,8 @@ def _read_if_there(path: str) -> TomlTable:
 
 
 def _read(path: str) -> TomlTable:
+    from runyard.core.formats.toml import TomlError, read_toml  # each kind of file loads its own reader
+
     try:
         with open(path, encoding="utf-8-sig") as file:
             return read_toml(file.read(_MAX_BYTES))

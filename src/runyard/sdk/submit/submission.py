@@ -12,7 +12,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.provided_packages import package_name
 from runyard.core.records import NewRun
-from runyard.core.specs import SWEEP_TYPE, EnvironmentSpec, RunSpec
+from runyard.core.specs import MODULE, SWEEP_TYPE, EnvironmentSpec, RunSpec
 from runyard.data.datastores import get_document
 from runyard.sdk.config.texts import tag_texts, user_name, warn, warn_once
 from runyard.sdk.data.datastore_files import list_datastores
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SUBMIT_PATIENCE_S = 10.0  # a server that answers, but whose database is being restarted
 SUBMIT_PAUSE_S = 1.0
+NOTEBOOK = ".ipynb"
+_RUNS_NOTEBOOKS = ("nbclient", "ipykernel")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def submit(
     tags: Optional[Mapping[str, Any]] = None,
     options: Optional[Mapping[str, Any]] = None,
     parent_id: Optional[str] = None,
+    display_name: str = "",
 ) -> Run:
     """Create a run and return it at once: a ScriptRun, or a HyperDriveRun.
 
@@ -80,6 +83,7 @@ def submit(
         experiment=experiment.name,
         spec=plan.spec,
         type=plan.type,
+        display_name=display_name,
         parent_id=parent_id,
         snapshot_id=source.snapshot_id,
         snapshot_root=source.root,
@@ -115,6 +119,8 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
     command = command_text(given_command)
     script = _script(settings, source, command)
     environment = plan_environment(settings.environment, docker=settings.docker)
+    if script is not None and script.endswith(NOTEBOOK):
+        environment = _with_notebook(environment)
     distribution = plan_distribution(settings)
     if distribution.kind == "mpi" and environment.kind == "uv" and environment.name.lower().startswith("azureml-"):
         environment = _with_horovod(environment)
@@ -156,6 +162,17 @@ def _with_horovod(environment: EnvironmentSpec) -> EnvironmentSpec:
         "goes without: environment.clone('mine')."
     )
     return replace(environment, pip_packages=[*environment.pip_packages, "horovod"])
+
+
+def _with_notebook(environment: EnvironmentSpec) -> EnvironmentSpec:
+    """Return the spec with what executes notebooks, where packages are installed and it is not among them."""
+    named = {package_name(line) for line in [*environment.pip_packages, *environment.conda_packages]}
+    if environment.kind == "system" or (environment.kind == "container" and environment.interpreter):
+        return environment  # its Python is the user's own
+    if any("--hash=" in line for line in environment.pip_packages):
+        return environment  # a lock file says all that there is
+    missing = [name for name in _RUNS_NOTEBOOKS if name not in named]
+    return replace(environment, pip_packages=[*environment.pip_packages, *missing])
 
 
 def _plan_other(config: Any) -> Plan:
@@ -225,6 +242,8 @@ def _script(settings: RunConfiguration, source: str, command: str) -> Optional[s
             "There is nothing to run: neither script nor command is given.",
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
+    if str(settings.script).startswith(MODULE):  # it may be installed, so that only the node knows
+        return str(settings.script)
     return check_script(source, settings.script)
 
 
