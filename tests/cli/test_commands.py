@@ -15,8 +15,10 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from tests.cli.command_line import runyard
+from tests.interpreters import pythons
 from tests.waiting import wait_for
 
+SOURCE = str(Path(__file__).parent.parent.parent / "src")
 RUN_ID = re.compile(r"^Run (\S+)$", re.MULTILINE)
 
 
@@ -255,6 +257,52 @@ def test_a_pipe_that_closes_early_is_no_error(project: Path) -> None:
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
 
     assert (result.stdout, result.stderr) == ("0\n1\n", "")
+
+
+def test_the_oldest_python_without_packages_submits_and_reads(project: Path) -> None:
+    oldest = min(pythons().items(), key=lambda item: int(item[0].partition(".")[2]))[1]
+
+    def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [oldest, "-S", "-W", "error", "-m", "runyard.cli", *arguments],
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": SOURCE},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    submitted = bare("submit", "-t", "of=old", "train.py", "--", "1")
+    run_id = run_id_of(submitted)
+    listed = bare("runs", "list", "--tag", "of=old", "--columns", "tags.of,metrics.loss")
+    shown = bare("runs", "show", run_id)
+    downloaded = bare("runs", "download", run_id, "outputs")
+
+    assert (submitted.returncode, submitted.stdout) == (0, "args ['1'] None\nto stderr\n"), submitted.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["RUN", run_id], listed.stderr
+    assert listed.stdout.splitlines()[1].endswith("  old")
+    assert "outputs/model.txt" in shown.stdout, shown.stderr
+    assert downloaded.stdout == "outputs/model.txt\n", downloaded.stderr
+
+
+def test_a_client_that_cannot_start_a_server_stops_none(tmp_path: Path) -> None:
+    assert runyard("server", "start").returncode == 0
+    before = json.loads(runyard("server", "status", "--json").stdout)
+    alone = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PIP_NO_INDEX": "1", "UV_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-S", "-m", "runyard.cli", "server", "set", "server.names", "a"],
+        env={**alone, "PYTHONPATH": SOURCE, "RUNYARD_HOME": os.environ["RUNYARD_HOME"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    after = json.loads(runyard("server", "status", "--json").stdout)
+
+    assert result.returncode == 1 and "environment could not be made" in result.stderr
+    assert (before["running"], before["pid"]) == (after["running"], after["pid"])
+    assert json.loads(runyard("server", "settings", "--json").stdout)["server.names"] == []
 
 
 def on_a_terminal(*arguments: str) -> bytes:

@@ -36,7 +36,16 @@ from runyard.core.formats.documents import RepairAnswer
 from runyard.core.formats.plain import to_plain
 from runyard.sdk.runs.details import page_url
 from runyard.sdk.workspaces.repair import repair_own
-from runyard.sdk.workspaces.server import Client, ServerInfo, become_server, choice, connect, find, find_own
+from runyard.sdk.workspaces.server import (
+    Client,
+    ServerInfo,
+    become_server,
+    choice,
+    connect,
+    find,
+    find_own,
+    prepare_server,
+)
 
 STOP_PATIENCE_S = 20.0
 
@@ -52,6 +61,8 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
     old = read_server_settings(home)
     if not force:
         refuse_database_change(home, old, new)
+    if start or find_own() is not None:
+        prepare_server()
     if force and old.database != new.database:
         allow_new_database(home)
     write_server_settings(home, new)
@@ -340,6 +351,7 @@ def _with(old: ServerSettings, wanted: dict[str, Any]) -> ServerSettings:
 
 def _become_the_server() -> None:
     refuse_a_teams_server("start")
+    prepare_server()
     stop_own()
     sys.stdout.flush()
     become_server()

@@ -29,6 +29,7 @@ __all__ = [
     "find",
     "find_own",
     "login",
+    "prepare_server",
     "server_python",
 ]
 
@@ -55,6 +56,15 @@ def become_server() -> NoReturn:
     python = find_server_python(settings)
     command = [python.path, "-m", "runyard.server", "--home", str(settings.home)]
     os.execve(python.path, command, processes.server_variables(settings, os.environ, code=python.code))
+
+
+def prepare_server() -> None:
+    """Have a Python that this home's server can run on, before a running server is stopped.
+
+    Raises:
+        RunyardError: there is none, and none can be made.
+    """
+    find_server_python(read_settings())
 
 
 def server_python() -> Optional[str]:
