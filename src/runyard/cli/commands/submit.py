@@ -64,7 +64,7 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
 )
 @cli.option(
     "--keep",
-    metavar="PATH",
+    type=cli.Path(),
     multiple=True,
     help="Store this file, folder or glob of the work folder too, beside ./outputs and ./logs.",
 )
@@ -88,9 +88,10 @@ def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> d
     multiple=True,
     help="What a node shall have, on clusters: cpus=8, memory=16GB, gpus=2, partition=gpu.",
 )
-@cli.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
+@cli.option("--python", type=cli.Path(), help="The Python to use. [default: the active virtual environment's]")
 @cli.option(
     "--environment",
+    type=cli.Path(),
     metavar="NAME_OR_FILE",
     help="The environment: a registered or curated one, requirements.txt, conda file, uv.lock, pyproject.toml, "
     "poetry.lock, pixi.lock, Dockerfile, saved folder.",

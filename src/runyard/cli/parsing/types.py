@@ -25,7 +25,7 @@ class ParamType:
         return ()
 
     def limits(self) -> str:
-        """Return the range of values for the help text."""
+        """Return the range of values for the help text. That a count is not negative goes without saying."""
         return ""
 
 
@@ -51,10 +51,13 @@ class IntRange(Number):
     def convert(self, value: str) -> Any:
         number = super().convert(value)
         if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
-            self.fail(f"{number} is not in the range {self.limits()}.")
+            self.fail(f"{number} is not in the range {self._range()}.")
         return number
 
     def limits(self) -> str:
+        return "" if self.max is None and self.min in (0, 1) else self._range()
+
+    def _range(self) -> str:
         if self.min is not None and self.max is not None:
             return f"{self.min}<=x<={self.max}"
         return f"x<={self.max}" if self.min is None else f"x>={self.min}"
