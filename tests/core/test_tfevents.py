@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.core.formats.tfevents import Scalar, first_record, masked_crc, read_scalars, scalar_record, write_record
+from runyard.core.formats.tfevents import (
+    Scalar,
+    first_record,
+    masked_crc,
+    parameters_record,
+    read_scalars,
+    scalar_record,
+    write_record,
+)
 
 SCALARS = [Scalar("loss", 0, 1700000000.25, 1.5), Scalar("val/loss é", 2**40, 1700000001.0, -0.25)]
 FILE = first_record(1700000000.0) + b"".join(map(scalar_record, SCALARS))
@@ -79,3 +87,12 @@ def test_numbers_that_a_float_cannot_hold_are_written_as_what_is_nearest(value: 
     [read] = read_scalars(scalar_record(Scalar("x", 1, 2.0, value))).scalars
 
     assert math.isnan(read.value) if math.isnan(value) else read.value == math.copysign(math.inf, value)
+
+
+def test_hyperparameters_are_read_as_texts() -> None:
+    given = {"lr": 0.5, "width": 32, "optimizer": "adam", "nesterov": True}
+    read = read_scalars(FILE + parameters_record(given, 1.0) + scalar_record(SCALARS[0]))
+
+    assert read.parameters == {"lr": "0.5", "width": "32", "optimizer": "adam", "nesterov": "True"}
+    assert read.scalars == [*SCALARS, SCALARS[0]]
+    assert read_scalars(write_record(b"_hparams_/session_start_info")).parameters == {}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
+from runyard.core.formats.tfevents import Scalar, parameters_record, scalar_record
 from runyard.sdk.exceptions import RunEnvironmentException
 from runyard.sdk.runs.run import Run
 from runyard.sdk.workspaces.experiment import Experiment
@@ -73,3 +76,25 @@ def test_the_one_open_run_of_the_process_is_its_context(experiment: Experiment) 
     first.complete()
     assert Run.get_context() is second
     second.complete()
+
+
+def test_event_files_of_an_interactive_run_become_its_metrics_and_files(experiment: Experiment, tmp_path: Path) -> None:
+    def write(name: str, *records: bytes) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        with open(tmp_path / name, "ab") as file:
+            file.write(b"".join(records))
+
+    write("runs/old/events.out.tfevents.0", scalar_record(Scalar("old", 0, 1.0, 1.0)))
+    os.utime(tmp_path / "runs/old/events.out.tfevents.0", (1, 1))
+    write("logs/tb/events.out.tfevents.1", scalar_record(Scalar("loss", 0, 1.0, 9.0)))  # before the run
+    with experiment.start_logging() as run:
+        now = time.time() + 1
+        write("logs/tb/events.out.tfevents.1", scalar_record(Scalar("loss", 1, now, 0.5)))
+        write(
+            "runs/x/events.out.tfevents.2", parameters_record({"lr": 0.5}, now), scalar_record(Scalar("f1", 2, now, 1))
+        )
+
+    assert run.get_metrics() == {"tb/loss": 0.5, "x/f1": 1.0}
+    assert run._client.runs.get(run.id).parameters == {"lr": "0.5"}
+    names = {"logs/tb/events.out.tfevents.1", "runs/x/events.out.tfevents.2"}
+    assert {name for name in run.get_file_names() if "tfevents" in name} == names

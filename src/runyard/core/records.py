@@ -171,6 +171,7 @@ class RunChange:
     tags_set: Optional[Mapping[str, Optional[str]]] = None
     tags_remove: Sequence[str] = ()
     properties_add: Optional[Mapping[str, str]] = None  # an existing property never changes its value
+    parameters_add: Optional[Mapping[str, str]] = None  # one that is there stays as it is
     display_name: Optional[str] = None
     description: Optional[str] = None
     warnings_add: Sequence[RunWarning] = ()

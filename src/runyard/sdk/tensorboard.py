@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 
 from runyard.core.errors import RunyardError
 from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
-from runyard.core.names import true_file_name
+from runyard.core.names import EVENT_FILE_MARK, true_file_name
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.sdk.azure_class import AzureClass
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 RunData = Union["Run", "Experiment", Iterable["Run"]]
 LIVE = "logs/"
-MARK = "tfevents"
 START_S = 60.0
 STOP_S = 5.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 90.0
@@ -140,7 +139,7 @@ class RunLogs:
         for file in self._run._client.runs.files(self._run.id):
             name = true_file_name(file.name)
             folder = LIVE if self._below is None else self._below
-            is_event_file = self._below is None and MARK in os.path.basename(name)
+            is_event_file = self._below is None and EVENT_FILE_MARK in os.path.basename(name)
             if file.kind != "blob" or not (name.startswith(folder) or is_event_file):
                 continue
             if self._copied.get(file.name) != (file.size, file.sha256):
@@ -186,7 +185,7 @@ def follow(logs: Sequence[RunLogs], stopping: threading.Event) -> None:
 
 @raises_azure_errors
 class Tensorboard(AzureClass):
-    """Shows `logs/` of each run, and event files below `outputs/`, copied to `<local_root>/<run id>/` while they grow.
+    """Shows `logs/` of each run, and its other event files, copied to `<local_root>/<run id>/` while they grow.
 
     Args:
         runs: a run or several; none: only what lies in `local_root`.

@@ -214,7 +214,9 @@ class NotifyingStore:
     ) -> list[Mark]:
         marks = self._store.ingest(run_id, attempt, parts, external_writer=external_writer)
         # Journals carry tags and properties too, seldom: a page need not read the run again for every point.
-        has_tags = any(part.tags_set or part.tags_remove or part.properties_add for part in parts)
+        has_tags = any(
+            part.tags_set or part.tags_remove or part.properties_add or part.parameters_add for part in parts
+        )
         self._news.tell(run_id, "metrics", *(["tags"] if has_tags else []))
         return marks
 

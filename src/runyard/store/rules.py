@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
@@ -176,14 +177,16 @@ def _apply(run: Run, change: RunChange) -> Run:
     check_texts(run.id, display_name=change.display_name, description=change.description)
     tags = change_tags(run.tags, change.tags_set, change.tags_remove)
     properties = {**run.properties, **properties_add}
-    if change.tags_set or properties_add:
-        check_labels(f"Run `{run.id}`", tags, properties, run.parameters)
+    parameters = {**(change.parameters_add or {}), **run.parameters}
+    if change.tags_set or properties_add or change.parameters_add:
+        check_labels(f"Run `{run.id}`", tags, properties, parameters)
     environment, notes = fit_environment(change.environment)
     snapshot_id, snapshot_root = change.snapshot or (run.snapshot_id, run.snapshot_root)
     return replace(
         run,
         tags=tags,
         properties=properties,
+        parameters=parameters,
         display_name=run.display_name if change.display_name is None else change.display_name,
         description=run.description if change.description is None else change.description,
         warnings=add_warnings(run.warnings, [*change.warnings_add, *notes]),
@@ -197,8 +200,10 @@ def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[RunWa
     """Return the run with what parts of its journals say, in their order, as one change."""
     tags: dict[str, tuple[bool, str | None]] = {}
     properties: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     notes: list[RunWarning] = []
     for part in parts:
+        parameters = {**part.parameters_add, **parameters}
         tags.update((key, (False, None)) for key in part.tags_remove)
         tags.update((key, (True, value)) for key, value in part.tags_set.items())
         for key, value in part.properties_add.items():
@@ -209,6 +214,7 @@ def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[RunWa
         tags_set={key: value for key, (is_set, value) in tags.items() if is_set},
         tags_remove=[key for key, (is_set, _value) in tags.items() if not is_set],
         properties_add=properties,
+        parameters_add=parameters,
         warnings=[*notes, *warnings],
     )
 
@@ -219,6 +225,7 @@ def apply_report(
     tags_set: Mapping[str, str | None],
     tags_remove: Sequence[str],
     properties_add: Mapping[str, str],
+    parameters_add: Mapping[str, str] = MappingProxyType({}),
     warnings: Sequence[RunWarning] = (),
 ) -> Run:
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
@@ -228,13 +235,21 @@ def apply_report(
     room = LabelRoom(left, run.properties, run.parameters)
     tags = room.fit(left, tags_set)
     properties = {key: value for key, value in room.fit({}, new).items() if value is not None}
+    unset = {key: value for key, value in parameters_add.items() if key not in run.parameters}
+    parameters = {key: value for key, value in room.fit({}, unset).items() if value is not None}
     notes: list[RunWarning] = [
         *warnings,
         *(_property_note(key, run.properties[key], properties_add[key]) for key in refused),
         *room.notes(),
     ]
     fresh = without_known(run.warnings, notes)
-    change = RunChange(tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
+    change = RunChange(
+        tags_set=tags,
+        tags_remove=tags_remove,
+        properties_add=properties,
+        parameters_add=parameters,
+        warnings_add=fresh,
+    )
     return _apply(run, change)
 
 

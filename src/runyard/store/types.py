@@ -180,6 +180,7 @@ class SegmentPart:
     tags_set: Mapping[str, str | None] = field(default_factory=dict)
     tags_remove: Sequence[str] = ()
     properties_add: Mapping[str, str] = field(default_factory=dict)
+    parameters_add: Mapping[str, str] = field(default_factory=dict)  # a parameter that the run has stays as it is
     quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
 
 

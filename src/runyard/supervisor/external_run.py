@@ -22,6 +22,7 @@ from runyard.supervisor.shipping.courier import Courier
 if TYPE_CHECKING:
     from runyard.core.formats.documents import RunError
     from runyard.core.formats.run_files import FinalState
+    from runyard.supervisor.shipping.tensorboard import EventFiles
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class ExternalRun:
         self._pid = job.interactive_pid or 0
         self._start_ticks = job.interactive_start_ticks or 0
         self._pidfd = open_pidfd(self._pid, self._start_ticks)
+        self._events: Optional[EventFiles] = None
 
     def run(self) -> None:
         """Watch the process until the run has ended and all of it is delivered. Called once, by `main.watch`."""
@@ -53,6 +55,7 @@ class ExternalRun:
         self._courier.start()
         final = cast("FinalState", self._folder.read_object("final.json"))
         if not final:
+            self._start_events()
             final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
@@ -61,6 +64,17 @@ class ExternalRun:
             self._courier.cargo.disk.remove_overflow()
             if not self._settings.keep_run_folders:
                 remove_run_folder(self._folder)
+
+    def _start_events(self) -> None:
+        """Read the event files in the folders of the process. A guest has none: they are the run's own."""
+        if not self._job.interactive_folders:
+            return
+        from runyard.supervisor.shipping.shipper import began_at
+        from runyard.supervisor.shipping.tensorboard import EventFiles  # most watchers end before they need it
+
+        cargo, since = self._courier.cargo, began_at(self._folder)
+        self._events = EventFiles(self._folder, self._job, cargo.tree, self._courier.connection, since=since)
+        self._events.start()
 
     def _keep(self, final: FinalState) -> None:
         while not self._folder.is_gone():
@@ -89,6 +103,8 @@ class ExternalRun:
             if told is None and (has_ended or self._is_wished()):
                 told = self._tell_end(with_files=has_ended)
         self._courier.cargo.disk.bring_home()
+        if self._events is not None:
+            self._events.stop()
         self._courier.ship_all()
         final = told or self._end()
         self._keep(final)
@@ -96,6 +112,8 @@ class ExternalRun:
 
     def _tell_end(self, *, with_files: bool) -> FinalState:
         """Store what is there now, then report the end; the watcher stays for what follows."""
+        if self._events is not None:
+            self._events.catch_up()
         if with_files:
             self._courier.connection.insist(self._courier.cargo.files.finish)
         self._courier.ship_all()

@@ -216,8 +216,8 @@ class Supervisor:
         if self._watching is None:
             from runyard.supervisor.lifecycle.observer import RunMonitors
 
-            ranks, warn = self._rank_pids, self._reporter.warn
-            self._watching = RunMonitors(self._folder, self._job, self._settings, ranks=ranks, warn=warn)
+            courier, ranks = self._courier, self._rank_pids
+            self._watching = RunMonitors(self._folder, self._job, self._settings, courier=courier, ranks=ranks)
         return self._watching
 
     def _mpi_job(self) -> MpiJob:

@@ -7,8 +7,10 @@ The bytes are a protobuf message `Event`; of its fields only the time, the step 
 from __future__ import annotations
 
 import struct
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from types import MappingProxyType
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
+_HPARAMS_TAG = b"_hparams_/session_start_info"
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
@@ -33,26 +35,31 @@ class Read(NamedTuple):
     scalars: List[Scalar]
     end: int  # of the last whole record; what follows is read again
     is_damaged: bool = False  # no record can be found from there on
+    parameters: Mapping[str, str] = MappingProxyType({})  # hyperparameters, as the plugin `hparams` has them
 
 
 def read_scalars(data: bytes) -> Read:
     """Return what the whole records of `data` hold; a tail that is still being written is left for later."""
     found: List[Scalar] = []
+    parameters: Dict[str, str] = {}
     at = 0
     while at + _HEAD <= len(data):
         (length,) = _LENGTH.unpack_from(data, at)
         (crc,) = _CRC.unpack_from(data, at + _LENGTH.size)
         if length > _MOST or masked_crc(data[at : at + _LENGTH.size]) != crc:
-            return Read(found, at, is_damaged=True)
+            return Read(found, at, True, parameters)
         stop = at + _HEAD + length
         if stop + _CRC.size > len(data):
             break
         try:
-            found += _scalars_of(data[at + _HEAD : stop])
+            message = data[at + _HEAD : stop]
+            found += _scalars_of(message)
+            if _HPARAMS_TAG in message:
+                parameters.update(_parameters_of(message))
         except (ValueError, IndexError, struct.error):
             pass  # a message of another kind: the next record begins where this one's length says
         at = stop + _CRC.size
-    return Read(found, at)
+    return Read(found, at, False, parameters)
 
 
 def write_record(message: bytes) -> bytes:
@@ -70,6 +77,20 @@ def scalar_record(scalar: Scalar) -> bytes:
     summary = _nested(1, value)
     event = _tag(1, _FIXED64) + _DOUBLE.pack(scalar.wall_time) + _tag(2, _VARINT) + _varint(scalar.step)
     return write_record(event + _nested(5, summary))
+
+
+def parameters_record(parameters: Mapping[str, Union[str, bool, float]], wall_time: float) -> bytes:
+    """Return the record with which the plugin `hparams` notes the hyperparameters of a session."""
+    values = b"".join(_nested(1, _text(1, name) + _nested(2, _plain(value))) for name, value in parameters.items())
+    plugin = _text(1, "hparams") + _nested(2, _nested(3, values))
+    value = _text(1, _HPARAMS_TAG.decode()) + _nested(9, _nested(1, plugin))
+    return write_record(_tag(1, _FIXED64) + _DOUBLE.pack(wall_time) + _nested(5, _nested(1, value)))
+
+
+def _plain(value: Union[str, bool, float]) -> bytes:
+    if isinstance(value, bool):
+        return _tag(4, _VARINT) + _varint(value)
+    return _text(3, value) if isinstance(value, str) else _tag(2, _FIXED64) + _DOUBLE.pack(value)
 
 
 def _as_float(value: float) -> float:
@@ -93,6 +114,39 @@ def _scalars_of(message: bytes) -> Iterator[Scalar]:
             found = _value_of(field)
             if found is not None:
                 yield Scalar(found[0], step, wall_time, found[1])
+
+
+def _parameters_of(event: bytes) -> Iterator[Tuple[str, str]]:
+    """Yield the hyperparameters of an event: summary → value → metadata → plugin data → session start → a map."""
+    for value in _inner(_inner_first(event, 5), 1):
+        if _inner_first(value, 1) != _HPARAMS_TAG:
+            continue
+        content = _inner_first(_inner_first(_inner_first(value, 9), 1), 2)
+        for entry in _inner(_inner_first(content, 3), 1):
+            found = dict(_fields(_inner_first(entry, 2)))
+            name = _inner_first(entry, 1).decode("utf-8", "replace")
+            for number, held in found.items():
+                text = _parameter_text(number, held)
+                if name and text is not None:
+                    yield name, text
+
+
+def _parameter_text(number: int, held: Field) -> Optional[str]:
+    """Return what a google.protobuf.Value holds; a list or a structure is not shown."""
+    if number == 2 and isinstance(held, bytes):
+        (value,) = _DOUBLE.unpack(held)
+        return str(int(value)) if value.is_integer() and abs(value) < 1 << 53 else repr(value)
+    if number == 3 and isinstance(held, bytes):
+        return held.decode("utf-8", "replace")
+    return str(bool(held)) if number == 4 else "None" if number == 1 else None
+
+
+def _inner(message: bytes, wanted: int) -> List[bytes]:
+    return [field for number, field in _fields(message) if number == wanted and isinstance(field, bytes)]
+
+
+def _inner_first(message: bytes, wanted: int) -> bytes:
+    return next(iter(_inner(message, wanted)), b"")
 
 
 def _value_of(message: bytes) -> Optional[Tuple[str, float]]:

@@ -23,7 +23,8 @@ from runyard.core.names import check_metric_name, clean_file_name
 from runyard.core.statuses import RunStatus
 from runyard.engine.ingest import columns
 from runyard.engine.ingest.columns import RowBatch, Unusable, row_columns, scalar_list, table_columns
-from runyard.engine.sanitize import storable
+from runyard.engine.runs.submit import MAX_NAME, MAX_VALUE
+from runyard.engine.sanitize import redact_variables, storable
 from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
 
 MAX_ENTRIES = 100
@@ -196,6 +197,7 @@ class _Reader:
         self.first: dict[str, int] = {}
         self.tags: dict[str, tuple[bool, str | None]] = {}
         self.properties: dict[str, str] = {}
+        self.parameters: dict[str, str] = {}
         self.events: list[Event] = []
         self.end_event: Event | None = None
         self.quarantine = Quarantine()
@@ -225,6 +227,7 @@ class _Reader:
             tags_set={key: value for key, (is_set, value) in self.tags.items() if is_set},
             tags_remove=[key for key, (is_set, _value) in self.tags.items() if not is_set],
             properties_add=self.properties,
+            parameters_add=redact_variables(self.parameters),
             quarantine=self.quarantine.entries(),
         )
         return Decoded(part, self.events, self.end_event)
@@ -316,11 +319,13 @@ class _Reader:
             self.tags[storable(_text(key))] = (False, None)
 
     def _on_properties(self, _offset: int, payload: journal.Payload) -> None:
-        added = payload.get("add")
-        if not isinstance(added, dict):
+        added, parameters = payload.get("add"), payload.get("parameters") or {}
+        if not isinstance(added, dict) or not isinstance(parameters, dict):
             raise Unusable("it adds no properties")
         for key, value in added.items():
             self.properties.setdefault(storable(key), storable(_text(value)))
+        for key, value in parameters.items():
+            self.parameters.setdefault(storable(key)[:MAX_NAME], storable(_text(value))[:MAX_VALUE])
 
     def _on_event(self, offset: int, payload: journal.Payload, kind: int) -> None:
         self.events.append(Event(kind, offset, payload))

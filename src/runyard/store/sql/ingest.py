@@ -332,7 +332,9 @@ class _Ingest:
         self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
 
     def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[RunWarning]) -> None:
-        changing = [part for part in parts if part.tags_set or part.tags_remove or part.properties_add]
+        changing = [
+            part for part in parts if part.tags_set or part.tags_remove or part.properties_add or part.parameters_add
+        ]
         if not changing and not warnings:
             return
 

@@ -18,6 +18,7 @@ from runyard.supervisor.shipping.tensorboard import EventFiles
 if TYPE_CHECKING:
     from runyard.core.formats.documents import RunError
     from runyard.core.formats.run_files import LaunchPlan, RankExit
+    from runyard.supervisor.shipping.courier import Courier
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +38,17 @@ class RunMonitors:
         job: JobSpec,
         settings: Settings,
         *,
+        courier: Courier,
         ranks: Callable[[], List[int]],
-        warn: Callable[[str, str], None],
     ) -> None:
         self._folder = folder
         self._job = job
-        self._warn = warn
+        self._warn = courier.reporter.warn
         chosen = self._settings(settings)
         self._fails = chosen.hang_fails
         self._hangs = HangWatch(folder, job, limit_s=chosen.hang_after_s)
         self._sampling = Sampling(folder, job, ranks=ranks, every_s=chosen.sample_every_s)
-        self._events = EventFiles(folder, job)
+        self._events = EventFiles(folder, job, courier.cargo.tree, courier.connection)
 
     def start(self) -> None:
         """Start sampling and reading event files, after the launch. Called once."""

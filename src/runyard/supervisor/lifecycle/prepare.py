@@ -42,7 +42,7 @@ from runyard.supervisor.run_folder import (
 )
 from runyard.supervisor.shipping.connection import Connection, HomeGone
 from runyard.supervisor.shipping.loops import Backoff
-from runyard.supervisor.shipping.work_tree import WorkTree
+from runyard.supervisor.shipping.work_tree import BROUGHT, WorkTree
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EnvironmentFacts, RunError
@@ -97,7 +97,7 @@ def bring_back(
     if job.attempt < 2:
         return
     files = connection.insist(lambda: connection.client.runs.files(job.run_id))
-    count = 0
+    brought: Dict[str, int] = {}
     for file, path, root in _iter_wanted(folder, job, files, tree):
         check()
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -105,8 +105,10 @@ def bring_back(
             warn("attempts", f"{file.name!r} is not brought back: a link leads out of the work folder.")
             continue
         _fetch(connection, job.run_id, file, path)
-        count += 1
+        brought[os.path.relpath(path, root)] = file.size
+    count = len(brought)
     if count:
+        folder.write(BROUGHT, brought)
         plural = "file is" if count == 1 else "files are"
         warn("attempts", f"{count} {plural} back in the work folder: what earlier attempts of this run had stored.")
 

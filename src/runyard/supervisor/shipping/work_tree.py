@@ -20,6 +20,7 @@ from runyard.core.specs import JobSpec
 from runyard.supervisor.run_folder import RunFolder, shares_folder, work_folders
 
 RESTORED = "restored.json"
+BROUGHT = "brought.json"  # files of earlier attempts that were put back, with their sizes
 INTERACTIVE = ("runs", "lightning_logs")  # where torch's SummaryWriter and Lightning write by default
 CACHES = frozenset(
     {

@@ -17,6 +17,7 @@ from runyard.store.base import (
     Chart,
     MetricSummary,
     Rows,
+    RunQuery,
     RunStore,
     SegmentState,
     Series,
@@ -380,6 +381,15 @@ class MetricSeriesSuite:
         assert run.tags == {"a": "2", "b": None}
         assert run.properties == {"p": "1", "q": "2", "s": "3"}
         assert len(run.warnings) == 1 and "`p`" in run.warnings[0]["message"]
+
+    def test_parameters_of_a_journal_reach_the_run_and_change_none(self, store: RunStore) -> None:
+        a_run(store, "r1", parameters={"lr": "0.5"})
+        journal = Journal(store, "r1")
+        journal.ship(parameters_add={"lr": "9", "width": "32"})
+        journal.ship(parameters_add={"width": "64"})
+
+        assert store.get_run("r1").parameters == {"lr": "0.5", "width": "32"}
+        assert [run.id for run in store.list_runs(RunQuery("default", parameters={"width": "32"})).runs] == ["r1"]
 
     def test_a_finished_run_takes_late_metrics(self, store: RunStore) -> None:
         from runyard.core.statuses import RunStatus
