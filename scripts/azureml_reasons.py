@@ -29,10 +29,10 @@ REASONS: dict[str, tuple[str, bool, str, str]] = {
         "Until then, log with `run.log(...)` and its like, or give MLflow a tracking server of its own.",
     ),
     "notebook": (
-        "Azure's way to run a notebook as the script of a run",
-        True,
-        LATER,
-        "Until then, `jupyter nbconvert --to script`, or call papermill in a script.",
+        "an addition to Azure's runs of notebooks",
+        False,
+        NEVER,
+        "Submit the notebook itself: `NotebookRunConfig(source_directory, notebook)`.",
     ),
     "kubernetes": (
         "a Kubernetes cluster as a compute target",
@@ -244,7 +244,6 @@ PACKAGES = {
     "azureml.contrib.functions": "serving",
     "azureml.contrib.mir": "serving",
     "azureml.contrib.iot": "serving",
-    "azureml.contrib.notebook": "notebook",
     "azureml.contrib.train": "reinforcement",
     "azureml.contrib.gbdt": "gbdt",
     "azureml.accel": "fpga",
@@ -269,6 +268,8 @@ PACKAGES = {
 
 # For absent names of azureml-core and its kin: the first pattern that fits `module:Name` or `module:Class.member`.
 RULES = [
+    (r"NotebookRunnerStep", "pipelines"),
+    (r"contrib\.notebook", "notebook"),
     (r"core\.(webservice|image)\b|compute\.aks\b|:Aks|core\.profile|ModelPackage|InferenceConfig", "serving"),
     (r":Model\.(deploy|package|profile|print_configuration|get_sas_urls)$|:Webservice|:(Container)?Image\b", "serving"),
     (r"Workspace\.(webservices|images|endpoints)|:InferencingStack|ModelServing", "serving"),

@@ -110,3 +110,15 @@ def test_what_is_no_notebook_is_told(tmp_path: Path) -> None:
 def test_each_rank_has_a_notebook_of_its_own() -> None:
     assert output_path("a/nb.ipynb", {}) == "outputs/nb.ipynb"
     assert output_path("a/nb.ipynb", {"RUNYARD_RANK": "1"}) == "outputs/nb_rank1.ipynb"
+
+
+def test_a_cell_that_takes_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("RUNYARD_NOTEBOOK_TIMEOUT", "1")
+    monkeypatch.setenv("RUNYARD_NOTEBOOK_OUTPUT", "out/done.ipynb")
+    write(tmp_path / "nb.ipynb", "x = 1", "import time\ntime.sleep(60)")
+    ended = execute(tmp_path, "nb.ipynb", with_kernel=True)
+
+    assert "Cell 3 of nb.ipynb raised TimeoutError: it took longer than 1 s" in ended.stderr
+    assert (tmp_path / "out/done.ipynb").exists()

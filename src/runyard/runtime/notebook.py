@@ -19,6 +19,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 KERNEL_PACKAGES = ("nbclient", "ipykernel")
 OUTPUTS = "outputs"
+# Variables that a NotebookRunConfig sets: the output's path, seconds for a cell, and the folder that cells run in.
+OUTPUT, TIMEOUT, FOLDER = "RUNYARD_NOTEBOOK_OUTPUT", "RUNYARD_NOTEBOOK_TIMEOUT", "RUNYARD_NOTEBOOK_FOLDER"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DISPLAY_MAGICS = ("matplotlib", "config", "load_ext", "autoreload", "reload_ext", "pylab")
 _SHELL = "shell=True, stdout=-1, stderr=-2, encoding='utf-8', errors='replace', check=False"  # -1, -2: PIPE, STDOUT
@@ -51,7 +53,7 @@ Save = Callable[[], None]
 
 def main(words: Sequence[str]) -> None:
     path, arguments = words[0], list(words[1:])
-    target = output_path(path, os.environ)
+    target = os.path.abspath(output_path(path, os.environ))  # cells may change the folder
     notebook = read_notebook(path)
     parameters = read_parameters(arguments)
     if parameters:
@@ -73,12 +75,12 @@ def main(words: Sequence[str]) -> None:
         print("\n".join(_ANSI.sub("", line) for line in why.traceback), file=sys.stderr)
         sys.tracebacklimit = 0  # the cell's own was printed
         raise CellFailed(f"Cell {number} of {path} raised {why.name}: {why.text}") from None
-    print(f"The notebook with its outputs is {target}.", file=sys.stderr)
+    print(f"The notebook with its outputs is {os.path.relpath(target)}.", file=sys.stderr)
 
 
 def output_path(path: str, environ: Mapping[str, str]) -> str:
     """Return where the notebook with its outputs goes; each rank but the first has one of its own."""
-    given = environ.get("RUNYARD_NOTEBOOK_OUTPUT") or os.path.join(OUTPUTS, os.path.basename(path))
+    given = environ.get(OUTPUT) or os.path.join(OUTPUTS, os.path.basename(path))
     rank = environ.get("RUNYARD_RANK", "0")
     stem, ending = os.path.splitext(given)
     return given if rank == "0" else f"{stem}_rank{rank}{ending}"
@@ -180,13 +182,17 @@ def execute_in_kernel(
         save()
 
     with tempfile.TemporaryDirectory(prefix="rk-") as folder:  # short: a socket's path has 107 characters
-        where = {"metadata": {"path": os.getcwd()}}
-        client = PrintingNotebookClient(node, timeout=None, resources=where, on_cell_executed=keep)
+        where = {"metadata": {"path": os.environ.get(FOLDER) or os.getcwd()}}
+        limit_s = int(os.environ[TIMEOUT]) if os.environ.get(TIMEOUT) else None
+        client = PrintingNotebookClient(node, timeout=limit_s, resources=where, on_cell_executed=keep)
         try:
             client.execute()
         except nbclient.exceptions.CellExecutionError as error:
             keep()
             return _failed_cell(node, error)
+        except nbclient.exceptions.CellTimeoutError:
+            keep()
+            return _late_cell(node, limit_s)
     keep()
     return None
 
@@ -218,13 +224,23 @@ def _failed_cell(node: Any, error: Any) -> Tuple[int, Failure]:
     return 0, Failure(type(error).__name__, str(error), [])
 
 
+def _late_cell(node: Any, limit_s: Optional[int]) -> Tuple[int, Failure]:
+    """Return the cell that ran too long: the last one that began."""
+    begun = [number for number, cell in _numbered(node["cells"]) if cell.get("execution_count") is not None]
+    return (begun or [0])[-1], Failure("TimeoutError", f"it took longer than {limit_s} s", [])
+
+
 def execute_here(notebook: NotebookJson, save: Save) -> Optional[Tuple[int, Failure]]:
     """Execute in this process; return the cell that failed, counted from 1, and how."""
     from types import ModuleType  # only a notebook without a kernel needs it
 
+    if os.environ.get(TIMEOUT):
+        print(f"Without {KERNEL_PACKAGES[0]} no cell has a time limit.", file=sys.stderr)
     module = sys.modules["__main__"] = ModuleType("__main__")  # what cells define is found there, for pickle too
     space = vars(module)
     sys.path.insert(0, os.getcwd())
+    if os.environ.get(FOLDER):
+        os.chdir(os.environ[FOLDER])
     count = 0
     for number, cell in _numbered(notebook["cells"]):
         source = "".join(cell.get("source", ""))
