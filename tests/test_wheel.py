@@ -90,3 +90,17 @@ def test_a_users_code_is_checked_against_the_installed_types(site_packages: Path
         "user.py:7:",
     ]
     assert bad.stdout.count('expression has type "str"') + bad.stdout.count('got "str"') == 2
+
+
+def test_a_server_in_another_environment_gets_a_copy_of_this_code_alone(site_packages: Path, tmp_path: Path) -> None:
+    (site_packages / "numpy.py").write_text("raise ImportError('of another Python')")
+    (site_packages / "azureml/foreign.py").write_text("")
+    code = "import sys, pathlib, runyard.client.server_python as s\nprint(s.code_folder(pathlib.Path(sys.argv[1])))"
+    environ = {"PYTHONPATH": str(site_packages), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-S", "-c", code, str(tmp_path)]
+    folders = {subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout for _ in "12"}
+
+    (folder,) = (Path(line.strip()) for line in folders)
+    assert folder.parent == tmp_path / "server/code" and not (folder / "runyard").is_symlink()
+    assert sorted(os.listdir(folder)) == ["azureml", "runyard", f"runyard-{runyard.__version__}.dist-info"]
+    assert (folder / "runyard/server/__main__.py").is_file() and not (folder / "azureml/foreign.py").exists()

@@ -82,7 +82,7 @@ def find_server_python(
         found = _make(settings, variables)
     if found is None:
         raise _missing(f"it lacks {', '.join(lacking_here())}")
-    return ServerPython(found, link_code(settings.home))
+    return ServerPython(found, code_folder(settings.home))
 
 
 def find_installed(settings: Settings, environ: Mapping[str, str]) -> Optional[str]:
@@ -131,20 +131,60 @@ def wanted_packages() -> List[str]:
     return found
 
 
-def link_code(home: Path) -> str:
+def code_folder(home: Path) -> str:
     """Return a folder that holds this code and nothing else of the folder where it is installed.
 
-    The server's path must not have the client's other packages: they are of another Python, or of other versions.
+    The server's path must not have the client's other packages: they are of another Python, or of other versions. An
+    installed client is copied, so that its server and runs outlive its environment; a checkout is linked.
     """
     source = _source()
-    folder = server_folder(home) / "code" / f"{__version__}-{_short_hash(source)}"
-    names = ["runyard", "azureml", *(name for name in os.listdir(source) if _is_record(name))]
-    os.makedirs(str(folder), 0o700, exist_ok=True)
+    record = next((name for name in sorted(os.listdir(source)) if _is_record(name)), "")
+    files = _recorded_files(os.path.join(source, record, "RECORD")) if record else []
+    parent = server_folder(home) / "code"
+    if not files:
+        return _link_code(source, parent / f"{__version__}-{_short_hash(source)}")
+    folder = parent / f"{__version__}-{_short_hash(repr(files))}"
+    if not folder.exists():
+        _copy_code(source, [name for name, _ in files] + [f"{record}/RECORD", f"{record}/METADATA"], folder)
+    return str(folder)
+
+
+def _recorded_files(path: str) -> List[Tuple[str, str]]:
+    """Return the files of an installed client, each with its hash: what pip wrote down."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            found = [line.split(",") for line in lines]
+    except OSError:
+        return []
+    return sorted(
+        (parts[0], parts[1]) for parts in found
+        if parts[0].startswith(("runyard/", "azureml/")) and not parts[0].endswith(".pyc")
+    )  # fmt: skip
+
+
+def _copy_code(source: str, names: Sequence[str], folder: Path) -> None:
+    import shutil  # once per version
+
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
     for name in names:
-        link, target = str(folder / name), os.path.join(source, name)
-        if os.path.exists(target) and not os.path.exists(link):
+        target = os.path.join(str(beside), name)
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        shutil.copy2(os.path.join(source, name), target)
+    try:
+        os.rename(str(beside), str(folder))
+    except OSError:
+        if not folder.exists():
+            raise
+        shutil.rmtree(str(beside), ignore_errors=True)  # another process was faster
+
+
+def _link_code(source: str, folder: Path) -> str:
+    os.makedirs(str(folder), 0o700, exist_ok=True)
+    for name in ("runyard", "azureml"):
+        link = str(folder / name)
+        if not os.path.exists(link):
             beside = f"{link}.{os.getpid()}"
-            os.symlink(target, beside)
+            os.symlink(os.path.join(source, name), beside)
             os.replace(beside, link)
     return str(folder)
 
