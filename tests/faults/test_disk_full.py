@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +153,10 @@ def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None
         filler = small_disk / "filler"
         fill(filler)
         time.sleep(1)
+        show = [sys.executable, "-m", "runyard.cli", "runs", "show", live.id]
+        shown = subprocess.run(show, capture_output=True, text=True, check=True)
+        with pytest.raises(StoreUnavailable, match=r"server's disk is full"):
+            yard.submit(project, str(stop))
         live.cancel()
         wait_for(lambda: not yard.rank_pids())
         client = connect(read_settings())
@@ -162,6 +167,7 @@ def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None
         live.wait_for_completion(raise_on_error=False)
 
         assert live.get_status() == "Canceled"
+        assert "runyard: warning: The server's disk is full" in shown.stderr
 
 
 def wait_for_points(yard: Yard, run, *, more_than: int) -> None:

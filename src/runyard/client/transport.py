@@ -5,14 +5,16 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import socket
+import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple, Union
 
 from runyard.client.address import Address
 from runyard.client.http1 import Body, Dropped, Head, Query, Request, Wire, set_timeouts
 from runyard.core.errors import (
+    NOTICE_HEADER,
     BadGateway,
     NotAuthenticated,
     ProtocolError,
@@ -25,6 +27,19 @@ Revive = Callable[[Address], Address]
 
 _MOST_TRIES = 3
 _REVIVE_FOR_S = 30.0
+_heard: Set[str] = set()
+
+
+def _hear(head: Head) -> None:
+    """Say on stderr what the server wants a person to know, each kind once in a process."""
+    notice = head.headers.get(NOTICE_HEADER)
+    if notice is None:
+        return
+    kind, _, text = notice.partition(" ")
+    if kind not in _heard:
+        _heard.add(kind)
+        shown = "".join(char for char in text if char.isprintable())
+        print(f"runyard: warning: {shown}", file=sys.stderr, flush=True)
 
 
 class Response:
@@ -96,6 +111,7 @@ class Transport:
         request = Request(method, path, query, json, body, headers)
         wire, head, data = self._repeat(lambda wire: _read_whole(wire, request, self.address), timeout_s, retry)
         self._keep(wire, head)
+        _hear(head)
         response = Response(head, data)
         _raise_for_status(head, data)
         return response
@@ -117,6 +133,7 @@ class Transport:
         request = Request(method, path, query, json, body, headers)
         wire, head, data = self._repeat(lambda wire: _read_start(wire, request, self.address), timeout_s, retry)
         done: List[bool] = []
+        _hear(head)
         try:
             response = Response(head, data if data is not None else _guarded(wire, head, done, self.address))
             _raise_for_status(head, data)

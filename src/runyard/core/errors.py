@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Type
 if TYPE_CHECKING:
     from runyard.core.formats.documents import ErrorAnswer
 
+NOTICE_HEADER = "x-runyard-notice"  # of answers: a kind, a space, and what a person should know about the server
 _PASSING_STATUSES = (408, 425, 429)
 
 

@@ -67,6 +67,7 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     from runyard.server.routes.signin import router
     from runyard.server.services import open_database, open_services
     from runyard.server.storage.belonging import find_content_folder
+    from runyard.server.storage.disk_watch import DiskWatch, with_notices
 
     ours = read_server_settings(settings.home)
     team = open_team_port(ours, settings.home)
@@ -104,10 +105,11 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         app.state.signin = Signin(token=token, server_id=services.server_id, epoch=epoch)
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
-        guarded = guard(app, names=HostNames(port), credentials=credentials, activity=activity)
+        noticed = with_notices(app, DiskWatch(settings.home).notice)
+        guarded = guard(noticed, names=HostNames(port), credentials=credentials, activity=activity)
         others = None
         if team is not None:
-            outside = guard(app, names=team.names, credentials=credentials, activity=activity)
+            outside = guard(noticed, names=team.names, credentials=credentials, activity=activity)
             others = Listening(team.listener, team.context, outside)
         server = PrivateServer(
             guarded,

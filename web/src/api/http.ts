@@ -1,8 +1,12 @@
 // Calls of the HTTP API: JSON and frames in and out, errors as the server words them.
+import { signal } from '@preact/signals';
 import { iterFrames, type Frame } from './frames';
 import { withSession } from './session';
 
 export const API = '/api/v1';
+
+/** What the server wants people to know, of its last answer: its disk is full, or soon will be. '' is nothing. */
+export const serverNotice = signal('');
 
 /** An error answer in the server's words: what happened, why, and what to type next. */
 export class ApiError extends Error {
@@ -106,6 +110,7 @@ async function answer(
       'Any `runyard` command starts a private server again; then reload this page.',
     );
   }
+  serverNotice.value = response.headers.get('x-runyard-notice')?.replace(/^\S+ /, '') ?? '';
   if (!response.ok) throw await errorOf(response);
   return response;
 }

@@ -1,5 +1,7 @@
-// The notice that the page may be out of date: the server does not answer, or is newer than this page.
+// Notices about the server: it does not answer, it is newer than this page, or its disk is full or soon will be.
+import { serverNotice } from '../api/http';
 import { connection, newVersion } from '../api/live';
+import { Prose } from './prose';
 import './live.css';
 
 export function LiveNotice() {
@@ -13,7 +15,14 @@ export function LiveNotice() {
       </p>
     );
   }
-  if (connection.value !== 'off') return null;
+  if (connection.value !== 'off') {
+    if (!serverNotice.value) return null;
+    return (
+      <p class="live-notice warn" role="status">
+        <Prose text={serverNotice.value} />
+      </p>
+    );
+  }
   return (
     <p class="live-notice warn" role="status">
       The server does not answer. What you see may be old; it is read again as soon as the server is back. Any{' '}

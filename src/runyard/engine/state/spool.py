@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.core.errors import StoreUnavailable, SubmissionLost
+from runyard.core.machine.disk import NO_SPACE
 from runyard.core.machine.files import sync_folder, write_new, write_whole
 from runyard.core.names import check_run_id
 from runyard.core.users import TOKEN_PREFIX
@@ -64,8 +65,10 @@ class Spool:
         except OSError as error:
             raise StoreUnavailable(
                 f"Run `{run_id}` could not be taken in.",
-                why=f"The server could not write its spool file: {error.strerror}.",
-                hint="Free space below RUNYARD_HOME and submit again.",
+                why="The server's disk is full."
+                if error.errno in NO_SPACE
+                else f"The server could not write its spool file: {error.strerror}.",
+                hint="Make room (`runyard runs delete --now RUN`, `runyard environments prune`) and submit again.",
             ) from error
 
     def read(self, run_id: str) -> Spooled | None:
