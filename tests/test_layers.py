@@ -80,7 +80,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "environments": [
         "base",
-        "process uv_program editable",
+        "process uv_program editable folder_requirements git_requirements",
         "system",
         "pythons horovod",
         "pip",

@@ -135,7 +135,7 @@ def test_a_build_that_fails_fails_for_all_who_waited_and_is_tried_again_by_who_a
     assert len(slow.pids()) == 1
     assert isinstance(first.error, SubmitRejected) and "it shall fail" in first.error.why
     assert str(second.error) == str(first.error)
-    (slow.folder / "fail").unlink()
+    (slow.signals / "fail").unlink()
     assert imports(uv_builder(tmp_path / "home").build(slow_spec(slow), say=print), "slow")
 
 

@@ -21,7 +21,7 @@ _ANY = "py3-none-any"
 # Builds its wheel when the file `go` appears, and counts how often it began.
 _SLOW_BACKEND = """
 import os, sys, time
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__)) + ".signals"
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     with open(os.path.join(HERE, "began"), "a") as file:
@@ -90,6 +90,8 @@ class SlowPackage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
+        self.signals = folder.with_name(f"{folder.name}.signals")  # the folder's content is part of the key
+        self.signals.mkdir()
         (folder / "pyproject.toml").write_text(_SLOW_PROJECT)
         (folder / "backend.py").write_text(f"WHEEL = {_WHEEL.format(_ANY)!r}\n{_SLOW_BACKEND}")
 
@@ -99,14 +101,14 @@ class SlowPackage:
 
     def pids(self) -> list[int]:
         """Return the build processes that began so far."""
-        path = self.folder / "began"
+        path = self.signals / "began"
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def let_go(self) -> None:
-        (self.folder / "go").touch()
+        (self.signals / "go").touch()
 
     def let_fail(self) -> None:
-        (self.folder / "fail").touch()
+        (self.signals / "fail").touch()
         self.let_go()
 
 

@@ -22,6 +22,7 @@ from runyard.core.lazy_dataclass import dataclass
 from runyard.core.provided_packages import LeftOut, brought_by, package_name, split_provided
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import Check, Say
+from runyard.environments.folder_requirements import folder_digest, folder_of, is_editable
 from runyard.environments.horovod import Horovod, plan_horovod, split_horovod
 from runyard.environments.process import run_program
 from runyard.environments.system import list_installed
@@ -51,8 +52,6 @@ _WITH_VALUE = {
     "--trusted-host": "trusted_hosts", "--no-binary": "no_binary", "--only-binary": "only_binary",
 }  # fmt: skip
 _HASH, _GIT = " --hash=", " @ git+"
-_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
-_EDITABLE = ("-e ", "--editable ", "--editable=")
 # What setuptools dropped, as a build's error names it, and the last versions that had it.
 _OLDER_TOOLS = {r"No module named '?pkg_resources": "setuptools<81", r"use_2to3 is invalid": "setuptools<58"}
 _SCRIPT = """#!/bin/sh
@@ -344,7 +343,7 @@ def plan_pip(
     if horovod_wheels is not None:
         wanted, asked = split_horovod(wanted)
         horovod = plan_horovod(variables, wheels=horovod_wheels, asked=asked) if asked else None
-    editable = [line for line in spec.pip_options if line.startswith(_EDITABLE)]
+    editable = [line for line in spec.pip_options if is_editable(line)]
     options = [line for line in spec.pip_options if line not in editable]
     settings = read_pip_settings(variables, interpreter=spec.interpreter, options=options)
     if wanted and all(_HASH in line or _GIT in line for line in wanted):  # no index can put in another file
@@ -460,16 +459,17 @@ def _refused(line: str, why: str, hint: str) -> SubmitRejected:
     return SubmitRejected(f"The requirement `{hide_passwords(line)}` cannot be installed.", why=why, hint=hint)
 
 
-def _file_facts(line: str) -> List[int]:
-    """Return sizes and times of the file that a requirement names: its content may change while its name stays."""
+def _file_facts(line: str) -> List[object]:
+    """Return what tells whether the file or folder that a requirement names is the same as before."""
+    folder = folder_of(line)
+    if folder is not None and os.path.isdir(folder):
+        return [folder_digest(folder, editable=is_editable(line))]
     target = line.partition(" @ ")[2].strip() or line.strip()
     path = unquote(urlsplit(target).path) if target.startswith("file:") else target
     if not path.startswith("/"):
         return []
-    # Of a project's folder those by which uv itself tells whether to build it anew.
-    files = [os.path.join(path, name) for name in _PROJECT] if os.path.isdir(path) else [path]
-    found = [os.stat(file) for file in files if os.path.exists(file)]
-    return [number for one in found for number in (one.st_size, one.st_mtime_ns)]
+    found = os.stat(path) if os.path.exists(path) else None
+    return [found.st_size, found.st_mtime_ns] if found is not None else []
 
 
 def guard_pip(prefix: Path) -> None:

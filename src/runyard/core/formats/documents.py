@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         platform: str
         packages: Dict[str, str]  # name → version
         conda: List[Dict[str, str]]  # name, version, build and sha256 of each package
+        commits: Dict[str, str]  # requirement from git as it was given → the commit that was installed
         lock: str  # the run's file with exact versions and hashes
         image: Dict[str, object]  # of a run in containers
         datasets: Dict[str, Dict[str, object]]  # by input name: files, bytes, fingerprint, read

@@ -19,7 +19,7 @@ from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import AZURE_BASE_IMAGE, Environment
-from runyard.sdk.environments.requirements_file import expand_lines
+from runyard.sdk.environments.requirements_file import expand_lines, located
 from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.exceptions import UserErrorException
 
@@ -53,8 +53,10 @@ class _Wanted(NamedTuple):
         return [*pip, *(line for line in self.options if line.startswith("--editable")), *self.conda]
 
 
-def plan_environment(environment: Any, *, docker: Optional[DockerConfiguration] = None) -> EnvironmentSpec:
-    """Return what the node needs to know.
+def plan_environment(
+    environment: Any, *, docker: Optional[DockerConfiguration] = None, folder: Optional[str] = None
+) -> EnvironmentSpec:
+    """Return what the node needs to know. Requirements such as `.` are looked for in `folder`, then in the current one.
 
     Raises:
         SubmitRejected: the interpreter does not exist, or the environment contradicts itself.
@@ -63,7 +65,7 @@ def plan_environment(environment: Any, *, docker: Optional[DockerConfiguration] 
     if not isinstance(environment, Environment):
         raise UserErrorException(f"environment must be an Environment, found {type(environment).__name__}.")
     _refuse_spark(environment)
-    wanted = _wanted(environment)
+    wanted = _wanted(environment, folder or os.getcwd())
     if _wants_container(environment, docker):
         return plan_container(environment, docker, _spec(environment, wanted, "container", python=wanted.python))
     if environment.python.user_managed_dependencies:
@@ -164,12 +166,13 @@ def _spec(
     )
 
 
-def _wanted(environment: Environment) -> _Wanted:
+def _wanted(environment: Environment, folder: str) -> _Wanted:
     dependencies = dependencies_of(environment)
     if dependencies is None:
         return _Wanted([], [], [], [], [], None)
     lines = [*dependencies.pip_packages, *dependencies.pip_options]
-    lines = expand_lines(lines, os.getcwd(), f"The pip packages of environment `{environment.name}`")
+    place = f"The pip packages of environment `{environment.name}`"
+    lines = [located(line, [folder, os.getcwd()], place) for line in expand_lines(lines, os.getcwd(), place)]
     limits = [line for line in lines if line.startswith("--constraint ")]
     return _Wanted(
         pip=[line for line in lines if not line.startswith("-")],

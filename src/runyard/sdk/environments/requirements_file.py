@@ -25,6 +25,7 @@ _KEPT = {
 }  # fmt: skip
 _WITHOUT_VALUE = {"--no-index", "--pre", "--prefer-binary", "--require-hashes", "--no-deps"}
 _LIMITS = re.compile(r"[<>=!~@]")
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _ARCHIVE = re.compile(r"\.(?:whl|zip|tar\.gz|tgz|tar\.bz2)$")
 
 
@@ -53,6 +54,19 @@ def expand_lines(lines: Sequence[str], folder: str, place: str) -> List[str]:
         is_read = names_file and not _is_limit(text)
         found += _option(_Line(text, place, folder), ()) if is_read else [text]
     return found
+
+
+def located(text: str, folders: Sequence[str], place: str) -> str:
+    """Return a pip line with the path in it made absolute; one that names no path stays as it is.
+
+    Raises:
+        UserErrorException: there is no such path in any of the folders.
+    """
+    is_editable = text.startswith("-") and split_option(text)[0] == "--editable"
+    value = split_option(text)[1] if is_editable else text
+    if not is_editable and not value.startswith("."):
+        return text
+    return ("--editable " if is_editable else "") + _absolute(value, folders, place)
 
 
 def split_option(line: str) -> Tuple[str, str]:
@@ -119,14 +133,23 @@ def _requirement(line: _Line) -> str:
 
 def _located(value: str, line: _Line) -> str:
     """Return `value` with a path in it made absolute; pip starts from the current folder, people from the file's."""
+    return _absolute(value, (os.getcwd(), line.folder), line.place)
+
+
+def _absolute(value: str, folders: Sequence[str], place: str) -> str:
     if "://" in value or value.startswith(("git+", "hg+", "svn+", "bzr+")):
         return value
     path, bracket, extras = value.partition("[")
     path = os.path.expanduser(path)
-    for folder in (os.getcwd(), line.folder):
-        if os.path.exists(os.path.join(folder, path)):
-            return os.path.abspath(os.path.join(folder, path)) + bracket + extras
-    raise UserErrorException(f"{line.place}: there is no {path!r}, neither in {os.getcwd()} nor in {line.folder}.")
+    found = [os.path.abspath(os.path.join(folder, path)) for folder in folders]
+    there = [place for place in found if os.path.exists(place)]
+    if there:  # `.` is everywhere: the folder that can be installed is meant
+        return next(filter(_is_installable, there), there[0]) + bracket + extras
+    raise UserErrorException(f"{place}: there is no {path!r} in {' or '.join(dict.fromkeys(folders))}.")
+
+
+def _is_installable(path: str) -> bool:
+    return os.path.isfile(path) or any(os.path.exists(os.path.join(path, name)) for name in _PROJECT)
 
 
 def _beside(value: str, line: _Line) -> str:

@@ -118,7 +118,7 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
     arguments, given_command, data = plan_data(settings)
     command = command_text(given_command)
     script = _script(settings, source, command)
-    environment = plan_environment(settings.environment, docker=settings.docker)
+    environment = plan_environment(settings.environment, docker=settings.docker, folder=source)
     if script is not None and script.endswith(NOTEBOOK):
         environment = _with_notebook(environment)
     distribution = plan_distribution(settings)

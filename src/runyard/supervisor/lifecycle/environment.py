@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Mapping, Optional, cast
+from typing import TYPE_CHECKING, Dict, Mapping, Optional, cast
 
 from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder
@@ -15,16 +15,19 @@ from runyard.core.errors import RunyardError
 from runyard.core.specs import EnvironmentSpec, JobSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, SupportsLock
-from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder, work_folder
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EnvironmentFacts
+    from runyard.supervisor.lifecycle.requirements import PinnedRequirements
 
 logger = logging.getLogger(__name__)
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 BUILD_LOG_OF_NODE = "azureml-logs/20_image_build_log_%d.txt"
 MEMO = "environment.json"
+_FOLDER = ("/", "-e ", "--editable")
+_FILE, _GIT = "file:", "git+"
 LOCK = "system_logs/requirements.lock.txt"
 
 
@@ -48,7 +51,15 @@ class RunEnvironment:
         # Every node builds, so the names of their logs must differ.
         self._build_log = folder.at(BUILD_LOG if job.node_rank == 0 else BUILD_LOG_OF_NODE % job.node_rank)
         self._builder: Optional[EnvironmentBuilder] = None
+        self._commits: Dict[str, str] = {}  # of requirements from git, by their text
         self.built: Optional[BuiltEnvironment] = None
+        self.mirrors: Dict[str, str] = {}  # copies that are installed as editable → folders of the snapshot
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether a requirement names a folder, which may be one of the snapshot's."""
+        lines = [*self._spec.pip_packages, *self._spec.pip_options]
+        return self._spec.kind != "system" and any(line.startswith(_FOLDER) or _FILE in line for line in lines)
 
     @property
     def makes_lock(self) -> bool:
@@ -58,18 +69,45 @@ class RunEnvironment:
     def build(self) -> BuiltEnvironment:
         """Build the environment, or find it in the cache. Raises what the builder and `check` raise."""
         try:
+            pinned = self._pin()
             self._builder = get_builder(
                 self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings
             )
             self.built = self._builder.build(
-                self._spec, say=self._say, variables=self._variables, check=self._check, user=self._folder.path
+                self._spec,
+                say=self._say,
+                variables={**self._variables, **(pinned.variables if pinned is not None else {})},
+                check=self._check,
+                user=self._folder.path,
             )
         except RunyardError as error:
             self._say(str(error))
             raise
         if self.built.key and self.built.wrapper is None:
-            self._folder.write(MEMO, {"interpreter": self.built.interpreter, "key": self.built.key})
-        return self.built
+            facts = {"interpreter": self.built.interpreter, "key": self.built.key, "commits": self._commits}
+            self._folder.write(MEMO, facts)
+        if pinned is not None and pinned.mirrors:
+            from runyard.supervisor.lifecycle.requirements import bring_built_modules
+
+            bring_built_modules(pinned.mirrors)
+        return self.built if pinned is None else replace(self.built, warnings=[*self.built.warnings, *pinned.warnings])
+
+    def _pin(self) -> Optional[PinnedRequirements]:
+        """Let requirements that may change their meaning mean one thing; None when there are none."""
+        if not self.needs_snapshot and not any(_GIT in line for line in self._spec.pip_packages):
+            return None
+        from runyard.supervisor.lifecycle.requirements import pin_requirements  # few environments have any
+
+        pinned = pin_requirements(
+            self._spec,
+            source=self._job.source,
+            work=work_folder(self._folder, self._job, self._job.node_rank),
+            cache=str(cache_folder(self._settings.home)),
+            variables=self._variables,
+            say=self._say,
+        )
+        self._spec, self.mirrors, self._commits = pinned.spec, pinned.mirrors, pinned.commits
+        return pinned
 
     def recall(self) -> bool:
         """Take up the environment that an earlier supervisor built, to describe it; False when none was recorded."""
@@ -78,12 +116,14 @@ class RunEnvironment:
             return False
         self._builder = get_builder(self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings)
         self.built = BuiltEnvironment(interpreter=known["interpreter"], key=known["key"])
+        self._commits = dict(known.get("commits") or {})
         return True
 
     def describe(self) -> EnvironmentFacts:
         """Return the packages of the environment. Slow, so it is called after the launch."""
         assert self._builder is not None and self.built is not None
-        return cast("EnvironmentFacts", self._builder.describe(self.built, variables=self._variables))
+        found = cast("EnvironmentFacts", self._builder.describe(self.built, variables=self._variables))
+        return {**found, "commits": self._commits} if self._commits else found
 
     def write_lock(self) -> Optional[str]:
         """Write the file of exact versions and hashes, if the builder knows them; return its name, else None."""

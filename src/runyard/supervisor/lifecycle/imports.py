@@ -22,26 +22,36 @@ class Imports(NamedTuple):
 
 
 def plan_imports(
-    interpreter: str, variables: Mapping[str, str], *, source: str, work: str, links_folder: str
+    interpreter: str,
+    variables: Mapping[str, str],
+    *,
+    source: str,
+    work: str,
+    links_folder: str,
+    mirrors: Optional[Mapping[str, str]] = None,
 ) -> Imports:
     """Return what to put on the import path so that the run imports its snapshot; the work folder itself comes last.
 
     Args:
         source: the folder that the snapshot was made from; "": nobody knows.
+        mirrors: copies of folders of the snapshot that are installed as editable, and these folders.
         links_folder: is made anew, when packages need a name that their folder does not have.
     """
     remove_tree(links_folder)
     path: Dict[str, None] = {}
     links: Dict[str, str] = {}
     live: Dict[str, List[str]] = {}
+    pairs = [*(mirrors or {}).items(), (source, work)]
     for code in find_live_code(interpreter, variables) if source else ():
         if code.package == _OURS:  # it is injected into every run
             continue
-        root = None if code.comes_first else _counterpart(code, source, work)
+        roots = [] if code.comes_first else [_counterpart(code, *pair) for pair in pairs]
+        root = next(filter(None, roots), None)
         if root is not None:
             path[root] = None
             continue
-        target = None if code.comes_first else _linked(code, source, work)
+        targets = [] if code.comes_first else [_linked(code, *pair) for pair in pairs]
+        target = next(filter(None, targets), None)
         if target is not None:
             links[os.path.basename(target) if target.endswith(".py") else code.module or _name(source)] = target
         elif code.module or is_project(code.path):

@@ -217,7 +217,11 @@ class Preparation:
     def steps(self) -> List[Callable[[], None]]:
         """Return the steps in order. Each raises PreparationFailed, Unwanted, HomeGone or ReaperGone."""
         if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills the shared folder
-            return [self._build, self._peers.wait_for_first, self._bring_data, self._meet, self._plan]
+            first = [self._build, self._peers.wait_for_first]
+            return [
+                *(first[::-1] if self.environment.needs_snapshot else first),
+                *(self._bring_data, self._meet, self._plan),
+            ]
         return [self._restore, self._bring_data, self._build, self._meet, self._plan]
 
     def _restore(self) -> None:
@@ -359,6 +363,7 @@ class Preparation:
             source=self._job.source,
             work=work,
             links_folder=self._folder.at(LINKS),
+            mirrors=self.environment.mirrors,
         )
         for warning in found.warnings:
             self._warn("environment", warning)
