@@ -63,9 +63,11 @@ def test_our_option_after_the_script_is_a_slip(tmp_path: Path, home: Path) -> No
     (tmp_path / "x.py").write_text("")
 
     result = runyard("submit", "x.py", "--detach", cwd=tmp_path)
+    its_help = runyard("submit", "--dry-run", "x.py", "--help", cwd=tmp_path)
 
     assert result.returncode == 2
     assert "`--detach` stands after the script" in result.stderr
+    assert (its_help.returncode, its_help.stdout[:10]) == (0, "experiment"), its_help.stderr
 
 
 @pytest.mark.parametrize(

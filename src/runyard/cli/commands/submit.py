@@ -274,7 +274,7 @@ def _script_arguments(ctx: cli.Context, arguments: tuple[str, ...]) -> list[str]
     """Return what follows the script. One of our own options there is a slip, unless `--` says otherwise."""
     if arguments[:1] == ("--",):
         return list(arguments[1:])
-    ours = {name for param in ctx.command.params if isinstance(param, cli.Option) for name in param.opts}
+    ours = {name for option in ctx.command.options if option.action is None for name in option.opts}
     before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
     for argument in before_dashes:
         if argument.startswith("--") and argument.partition("=")[0] in ours:
