@@ -13,6 +13,7 @@ import pytest
 import runyard
 
 ROOT = Path(__file__).parent.parent
+SERVER_ROOMS = ("compute", "engine", "server", "store", "studio", "testing", "tuning")
 
 GOOD = """\
 from typing import Any, Dict
@@ -80,6 +81,19 @@ def test_both_packages_of_the_wheel_say_that_they_have_types(site_packages: Path
 
 
 @pytest.mark.long
+def test_the_part_that_every_environment_gets_is_small(site_packages: Path) -> None:
+    sizes: dict[str, int] = {}
+    for path in site_packages.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            parts = path.relative_to(site_packages).parts
+            room = parts[1] if parts[0] == "runyard" else parts[0]
+            sizes[room] = sizes.get(room, 0) + path.stat().st_size
+    of_server = sum(sizes.get(room, 0) for room in SERVER_ROOMS)
+
+    print(f"{sum(sizes.values()) / 1e6:.2f} MB installed, of which the server's code is {of_server / 1e6:.2f} MB")
+    assert sum(sizes.values()) - of_server <= 3_000_000
+
+
 def test_a_users_code_is_checked_against_the_installed_types(site_packages: Path, tmp_path: Path) -> None:
     good = check_types(site_packages, tmp_path, GOOD)
     bad = check_types(site_packages, tmp_path, BAD)

@@ -167,6 +167,9 @@ def _user_folder(home: Path) -> Path:
 
 
 def _make_folders(home: Path) -> None:
+    os.makedirs(str(home), 0o700, exist_ok=True)
+    if not os.listdir(str(home)):
+        os.chmod(str(home), 0o700)  # as the server does; it refuses one that has content and that others may enter
     for folder in (home, server_folder(home), _user_folder(home), cache_folder(home)):
         os.makedirs(str(folder), 0o700, exist_ok=True)
 
