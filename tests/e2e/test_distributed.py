@@ -53,6 +53,26 @@ def series(run: Run, name: str, rank: int | None = None) -> list[Any]:
     return list(found.values)
 
 
+LAUNCHER = """
+    import os, subprocess, sys
+    if "RANK" in os.environ:
+        from azureml.core import Run
+        Run.get_context().log("loss", 10 * int(os.environ["RANK"]))
+        sys.exit(0)
+    for rank in range(2):  # as deepspeed does it
+        told = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+        subprocess.run([sys.executable, *sys.argv], env={**os.environ, **told}, check=True)
+"""
+
+
+def test_processes_of_a_launcher_inside_of_a_run_are_ranks(submit: Submit) -> None:
+    run = submit(LAUNCHER)
+    run.wait_for_completion()
+
+    assert run.get_metrics() == {"loss": [0, 10]}
+    assert run.get_metrics(rank=1) == {"loss": 10} and run.get_metrics(rank="lowest") == {"loss": 0}
+
+
 def test_four_pytorch_ranks_on_two_nodes_log_to_one_run(submit: Submit, capsys: pytest.CaptureFixture[str]) -> None:
     run = submit(RANKS, distributed_job_config=PyTorchConfiguration("Gloo", process_count=4, node_count=2))
     run.wait_for_completion(show_output=True)

@@ -20,10 +20,11 @@ pytestmark = [pytest.mark.external, pytest.mark.timeout(900)]
 TORCH_WRITER = """
     import torch
     from torch.utils.tensorboard import SummaryWriter
-    with SummaryWriter("logs/torch") as writer:
+    with SummaryWriter() as writer:  # runs/<date>_<host>
         for step in range(10):
-            writer.add_scalar("loss", 1 / (step + 1), step)
+            writer.add_scalar("train/loss", 1 / (step + 1), step)
             writer.add_histogram("weights", torch.ones(2), step)
+        writer.add_hparams({"lr": 0.5, "width": 32, "optimizer": "adam"}, {"hparam/accuracy": 0.75})
 """
 KERAS_WRITER = """
     import numpy, keras, tensorflow as tf
@@ -81,8 +82,10 @@ def test_what_pytorch_writes_is_followed_and_shows_as_metrics(
     metrics = run.get_metrics()
     shown = run_in(torch, READER, run.id, str(tmp_path / "root"))
 
-    assert metrics["logs/torch/loss"] == pytest.approx([1 / (step + 1) for step in range(10)])
-    assert shown == {f"{run.id}/torch": ["loss"]}
+    assert metrics == {"train/loss": pytest.approx([1 / (step + 1) for step in range(10)]), "hparam/accuracy": 0.75}
+    assert run._client.runs.get(run.id).parameters == {"lr": "0.5", "width": "32", "optimizer": "adam"}
+    assert isinstance(shown, dict) and all(name.startswith(f"{run.id}/runs/") for name in shown)
+    assert ["train/loss"] in shown.values()
 
 
 def test_what_keras_and_tensorflow_write_shows_as_metrics(experiment: Experiment, project: Path) -> None:
@@ -90,9 +93,9 @@ def test_what_keras_and_tensorflow_write_shows_as_metrics(experiment: Experiment
     finish(run)
     metrics = run.get_metrics()
 
-    assert len(metrics["logs/keras/train/epoch_loss"]) == 3
-    assert len(metrics["logs/keras/validation/epoch_loss"]) == 3
-    assert metrics["outputs/own/answer"] == 42.0
+    assert len(metrics["train/epoch_loss"]) == 3
+    assert len(metrics["validation/epoch_loss"]) == 3
+    assert metrics["own/answer"] == 42.0
 
 
 def test_exported_metrics_are_what_tensorboard_reads(experiment: Experiment, tmp_path: Path) -> None:
