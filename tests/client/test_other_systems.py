@@ -43,6 +43,11 @@ try:
     experiment.start_logging()
 except Exception as error:
     print(error)
+from runyard.cli import main
+try:
+    main(["doctor"])
+except SystemExit as end:
+    print("doctor", end.code)
 """
 
 TRAIN = """
@@ -87,6 +92,7 @@ def test_a_run_is_submitted_to_a_teams_server_from_another_system(home: Path, tm
     assert done.returncode == 0, done.stderr
     assert "Completed {'rate': 0.5}" in done.stdout
     assert "notes.txt" in done.stdout
+    assert "doctor 0" in done.stdout, done.stdout
     assert "cannot log to a run from this system" in done.stdout
     assert (project / "model.txt").read_text() == "words\n"
 

@@ -53,7 +53,6 @@ def examine() -> list[DoctorFinding]:
     found.append(
         DoctorFinding("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
     )
-    found.append(_guarded("packages", _packages))
     found.append(_guarded("azureml", _facade))
     try:
         chosen = choice()
@@ -61,12 +60,13 @@ def examine() -> list[DoctorFinding]:
     except RunyardError as error:
         return [*found, DoctorFinding("settings", "wrong", _line(error.what, error.why), error.hint)]
     checks: list[tuple[str, Callable[[Settings], DoctorFinding]]] = [
+        ("packages", _packages),
         ("home", _home),
         ("disk", _disk),
         ("gpus", _gpus),
         ("socket", _socket),
     ]
-    # A team's server has its own home and disk.
+    # A team's server has its own packages, home and disk.
     for subject, check in [] if settings.url else checks:
         found.append(_guarded(subject, lambda check=check: check(settings)))  # type: ignore[misc]  # bound at once
     found.append(_guarded("server", lambda: _server(chosen)))
@@ -83,7 +83,7 @@ def _guarded(subject: str, check: Callable[[], DoctorFinding]) -> DoctorFinding:
         return DoctorFinding(subject, "wrong", _line(f"{type(error).__name__}: {message}"))
 
 
-def _packages() -> DoctorFinding:
+def _packages(_settings: Settings) -> DoctorFinding:
     """Say which Python runs the private server: the client itself needs no packages."""
     python = server_python()
     if python is None:
