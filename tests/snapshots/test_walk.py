@@ -264,7 +264,7 @@ def test_an_absolute_link_into_the_folder_is_kept_as_a_relative_one(
 def test_the_lines_that_the_hint_names_let_a_folder_with_links_out_be_sent(
     project: Path, tmp_path: Path, content: LocalContent, take: Take
 ) -> None:
-    write(project, {".gitignore": "*.log\n", "train.py": "", "a.log": "", "tools/own.py": ""})
+    write(project, {".gitignore": "*.log\n", "train.py": "", "a.log": "", "tools/own.py": "", ".amlignore": "!x\n"})
     for name in ("tools/a", "tools/b", "tools/c", "odd[1] ", "up"):
         (project / name).symlink_to(tmp_path if name != "up" else "..")
     with pytest.raises(SnapshotRejected) as failure:
@@ -275,7 +275,7 @@ def test_the_lines_that_the_hint_names_let_a_folder_with_links_out_be_sent(
     assert lines == [".gitignore", "/odd\\[1]\\ ", "/up", "/tools/"]
     with open(project / lines[0], "a") as file:
         file.write("\n".join(lines[1:]) + "\n")
-    assert set(stored(content, take().root)) == {".gitignore", "train.py"}
+    assert set(stored(content, take().root)) == {".amlignore", ".gitignore", "train.py"}
 
 
 def test_a_link_that_starts_to_lead_out_is_refused_in_the_next_snapshot(project: Path, take: Take) -> None:

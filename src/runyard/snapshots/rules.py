@@ -54,7 +54,7 @@ class Rules:
         self._is_taken = is_taken  # below a folder that looks secret and is kept all the same
         self._named: Dict[int, Optional[Rule]] = {}  # rules by decision
         self.digest = digest or f"{LIST_VERSION}:"
-        self.file = file  # the root's ignore file; "" when there is none
+        self.file = file  # the root's file to which a line that leaves something out can be added; "": there is none
 
     def decide(self, path: str, name: str, *, is_folder: bool) -> int:
         """Return a decision about one entry, by its path below the root and its name: see `verdict_of`, `rule_of`."""
@@ -119,10 +119,15 @@ class Rules:
         ).hexdigest()
         aml = (found[AML][0], *self._aml) if AML in found else self._aml
         git = (found[GIT][0], *self._git) if GIT in found else self._git
-        return Rules(
-            aml[:_MOST_FILES], git[: _MOST_FILES - len(aml)], digest=f"{LIST_VERSION}:{digest}",
-            file=self.file if path else next(iter(found)), ignores_git=self._ignores_git, is_taken=self._is_taken,
-        ), notes  # fmt: skip
+        rules = Rules(
+            aml[:_MOST_FILES],
+            git[: _MOST_FILES - len(aml)],
+            digest=f"{LIST_VERSION}:{digest}",
+            file=self.file if path else GIT if GIT in found else AML,
+            ignores_git=self._ignores_git,
+            is_taken=self._is_taken,
+        )
+        return rules, notes
 
     def _find(self, path: str, name: str, *, is_folder: bool) -> Tuple[int, Optional[IgnoreLine]]:
         """Return the line that decides, and where its file stands among all."""

@@ -329,7 +329,8 @@ class Preparation:
         injection = str(injection_folder(Path(self._job.home)))
         wrapper = built.wrapper
         work = work_folder(self._folder, self._job, self._job.node_rank)
-        imports = self._plan_imports(built, work) if wrapper is None else [work]
+        plans = wrapper is None or self.environment.mirrors  # an image's own packages are none of ours
+        imports = self._plan_imports(built, work) if plans else [work]
         variables = base_variables(
             self._job if wrapper is None else replace(self._job, submitter={}),  # an image brings its own variables
             run_folder=self._folder.path,
