@@ -15,7 +15,7 @@ from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, Failur
 from runyard.supervisor.diagnosis.log_tail import LogTail, read_tail
 from runyard.supervisor.processes.exits import FailureWeight, has_failed
 from runyard.supervisor.processes.killing import memory_limit
-from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder, work_folder
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import RankFacts, RunError, UncaughtException
@@ -298,7 +298,8 @@ def _about_missing_file(folder: RunFolder, first: RankEnd, job: Optional[JobSpec
         return []
     from runyard.supervisor.diagnosis.missing_files import explain_left_out  # few snapshots lack anything
 
-    text = explain_left_out(first.exception, job.left_out, folder.at("work"))
+    number = int(first.process.get("node_rank") or 0)
+    text = explain_left_out(first.exception, job.left_out, work_folder(folder, job, number))
     return [text] if text else []
 
 
