@@ -227,6 +227,8 @@ def test_a_job_file_has_the_options_as_keys(project: Path, monkeypatch: pytest.M
         ("tags: [a]\n", "`name: value` lines"),
         ("script: train.py\nenvironment: {pips: [a]}\n", "`environment` has no key `pips`"),
         ("a: [\n", "job.yml"),
+        ("script: train.py\nenvironment: {python: 3.10}\n", 'python: "3.10"'),
+        ("name: e\ndependencies: [python=3.10]\n", "`runyard submit --environment job.yml train.py`"),
     ],
 )
 def test_a_mistake_in_a_job_file_names_its_line(project: Path, text: str, what: str) -> None:

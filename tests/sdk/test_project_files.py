@@ -112,6 +112,11 @@ def test_uv_lock_is_what_uv_sync_installs(uv_project: Path) -> None:
     assert plan_of(uv_project / "pyproject.toml").pip_packages == spec.pip_packages
 
 
+def test_a_folder_means_its_lock(uv_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(uv_project)
+    assert plan_of(Path(".")).name == "demo"
+
+
 def test_a_member_of_a_workspace_finds_the_lock_above(uv_project: Path) -> None:
     member = uv_project / "packages" / "part"
     member.mkdir(parents=True)
@@ -316,6 +321,8 @@ def test_other_files_are_refused_with_those_that_are_known(tmp_path: Path) -> No
         environment_of_file(str(tmp_path / "Cargo.toml"))
     with pytest.raises(NotFound, match=r"no file `.*uv\.lock`"):
         environment_of_file(str(tmp_path / "uv.lock"))
+    with pytest.raises(NotFound, match=r"no file `other\.lock`"):
+        environment_of_file("other.lock")
     (tmp_path / "uv.lock").write_text("a = 1\nb\n")
     with pytest.raises(InvalidArgument, match="Line 2"):
         environment_of_file(str(tmp_path / "uv.lock"))

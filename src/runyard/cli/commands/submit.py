@@ -193,7 +193,7 @@ def _what(ctx: cli.Context, script: str | None, arguments: tuple[str, ...], modu
             ctx,
         )
     if module is not None:
-        return {"arguments": words[1:] if words[:1] == ["--"] else words}
+        return {"arguments": words if ctx.is_behind_dashes else _script_arguments(ctx, tuple(words))}
     if ctx.is_behind_dashes:
         return {"command": words}
     return {"script": script, "arguments": _script_arguments(ctx, arguments)}

@@ -43,7 +43,7 @@ def environment_of_file(path: str) -> Optional[Environment]:
     """
     base = os.path.basename(path.rstrip("/"))
     stem = os.path.splitext(base)[0]
-    if os.path.isdir(path) and ("/" in path or os.path.isfile(os.path.join(path, DEFINITION))):
+    if os.path.isdir(path) and ("/" in path or path in (".", "..") or os.path.isfile(os.path.join(path, DEFINITION))):
         return (
             Environment.load_from_directory(path)
             if os.path.isfile(os.path.join(path, DEFINITION))
@@ -66,6 +66,8 @@ def environment_of_file(path: str) -> Optional[Environment]:
             return found
     if os.path.isfile(path):
         raise InvalidArgument(f"`{path}` is no file that an environment can be made from.", hint=f"It may be {KNOWN}.")
+    if path.endswith((".lock", ".toml")):
+        _existing(path)
     return None
 
 

@@ -199,7 +199,7 @@ def _inline(found: Mapping[str, Any]) -> Environment:
     made = CondaDependencies.create(
         pip_packages=_texts(found.get("pip"), "environment.pip"),
         conda_packages=_texts(found.get("conda"), "environment.conda"),
-        python_version=str(found["python"]) if found.get("python") is not None else None,
+        python_version=_python_version(found.get("python")),
     )
     if found.get("channels"):
         made._channels = _texts(found["channels"], "environment.channels")
@@ -211,6 +211,17 @@ def _inline(found: Mapping[str, Any]) -> Environment:
     if found.get("image") or found.get("dockerfile"):
         environment.python.user_managed_dependencies = not (found.get("pip") or found.get("conda"))
     return _on_image(environment, str(found["image"])) if found.get("image") else environment
+
+
+def _python_version(value: Any) -> Optional[str]:
+    """Return the version as text. YAML reads `3.10` as the number 3.1, which would be another Python."""
+    if isinstance(value, float) and value < 3.5:
+        raise InvalidArgument(
+            f"`environment.python` is the number {value}.",
+            why="YAML drops the last zero of 3.10, as of every number.",
+            hint='Write it in quotes: python: "3.10".',
+        )
+    return None if value is None else str(value)
 
 
 def _texts(found: Any, what: str) -> List[str]:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Mapping
 
-from runyard.core.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument, NotFound
 from runyard.sdk.config.files import read_yaml
 from runyard.sdk.submit.entry import shell_line
 from runyard.sdk.submit.job import FRAMEWORKS, JobSettings
@@ -20,9 +20,17 @@ def read_job(path: str) -> JobSettings:
     """Return the job of a file. Paths in it start from the file's folder; so does the job, unless `source` is given.
 
     Raises:
+        NotFound: there is no such file.
         InvalidArgument: it is no YAML, or has a key or a value that no job has; the line is named.
     """
+    if not os.path.isfile(path):
+        raise NotFound(f"There is no job file `{path}`.", why=f"Looked in {os.getcwd()}.", hint="Give its path.")
     found = read_yaml(path)
+    if "dependencies" in found and not {"script", "command", "module"} & set(found):
+        raise InvalidArgument(
+            f"{path} is a conda file, which describes an environment and no job.",
+            hint=f"`runyard submit --environment {path} train.py` runs a script in it.",
+        )
     return _JobFile(path, found).read()
 
 
