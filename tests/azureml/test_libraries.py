@@ -24,9 +24,11 @@ def test_a_sweep_tells_its_metric_in_azures_private_form() -> None:
         hyperparameter_sampling=GridParameterSampling({"split": choice(0, 1)}),
         primary_metric_name="val/acc",
         primary_metric_goal=PrimaryMetricGoal.MINIMIZE,
+        max_total_runs=2,
     )
 
     assert config._primary_metric_config == {"name": "val/acc", "goal": "minimize"}
+    assert config._max_total_runs == 2
 
 
 @pytest.mark.parametrize(

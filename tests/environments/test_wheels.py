@@ -120,6 +120,28 @@ def test_a_python_that_was_asked_for_and_is_there_stays(tmp_path: Path) -> None:
     assert ask(built, "import sys, alpha; print('%d.%d' % sys.version_info[:2], alpha.version)") == f"{minor} 2.0"
 
 
+def test_packages_that_were_built_before_numpy_2_get_numpy_1(tmp_path: Path) -> None:
+    """Such wheels do not say it, and fail when they are imported: torch 1.11 beside `numpy>=1.23`."""
+    wheels = tmp_path / "wheels"
+    for version in ("1.26.4", "2.1.0"):
+        make_wheel(wheels, "numpy", version)
+    for version in ("1.11.0", "2.4.0"):
+        make_wheel(wheels, "torch", version)
+    said: list[str] = []
+    builder = uv_builder(tmp_path / "home")
+    old, new, asked = [
+        builder.build(offline(wheels, *packages), say=said.append)
+        for packages in (
+            ("torch==1.11.0", "numpy>=1.23"),
+            ("torch==2.4.0", "numpy>=1.23"),
+            ("torch==1.11.0", "numpy==2.1.0"),
+        )
+    ]
+
+    assert [ask(one, "import numpy; print(numpy.version)") for one in (old, new, asked)] == ["1.26.4", "2.1.0", "2.1.0"]
+    assert said.count("Kept to numpy<2, which torch 1.11.0 was built for.") == 1
+
+
 def test_an_old_python_keeps_packages_to_what_its_code_knows(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     for version in ("1.23.5", "2.0.0"):

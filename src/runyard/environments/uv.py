@@ -28,7 +28,15 @@ from runyard.environments.pip import PipInstall, guard_pip, install, plan_pip
 from runyard.environments.pythons import OLDEST, Python, find_python, is_too_old, list_pythons
 from runyard.environments.system import list_installed
 from runyard.environments.uv_program import find_uv, install_failed
-from runyard.environments.wheels import WheelSearch, exact_pins, lacks_wheels, limits_of_then, notes_of, wheels_only
+from runyard.environments.wheels import (
+    WheelSearch,
+    exact_pins,
+    lacks_wheels,
+    limits_of_pins,
+    limits_of_then,
+    notes_of,
+    wheels_only,
+)
 
 POLL_S = 0.05
 REMIND_EVERY_S = 15.0
@@ -265,10 +273,13 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         is_old = spec.python_version is not None and is_too_old(spec.python_version)
         pins = exact_pins(pip) if self._allows_fallback else {}
         limits = limits_of_then(pip, python) if is_old and self._allows_fallback else []
+        for limit, pin in ({} if limits else limits_of_pins(pins)).items():
+            say(f"Kept to {limit}, which {pin} was built for.")
+            limits.append(limit)
         if not pins and not limits:
             install(pip, str(place.interpreter), say=say, check=check, keep=keep)
             return python, []
-        if limits:
+        if limits and is_old:
             say(f"Kept to versions that code of Python {spec.python_version} knows: {', '.join(limits)}.")
         first = replace(wheels_only(pip, list(pins)), constraints=[*pip.constraints, *limits])
         try:

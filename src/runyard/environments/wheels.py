@@ -27,6 +27,20 @@ _ALL = tuple(f"3.{minor}" for minor in (8, 7, 6, 9, 10, 11, 12, 13, 14, 5))
 # and protobuf's old generated code.
 _OF_THEN = {"numpy": "numpy<1.24", "pandas": "pandas<2", "protobuf": "protobuf<3.21"}
 _NEWEST_WITH_THEN = (3, 11)  # the last Python for which those have wheels
+# The first versions that work with numpy 2. Earlier wheels were built for numpy 1, and many of them do not say so.
+_KNOWS_NUMPY_2 = {
+    "h5py": (3, 11),
+    "matplotlib": (3, 8, 4),
+    "onnxruntime": (1, 19),
+    "opencv-python": (4, 10),
+    "pandas": (2, 2, 2),
+    "pyarrow": (16,),
+    "scikit-learn": (1, 4, 2),
+    "scipy": (1, 13),
+    "statsmodels": (0, 14, 2),
+    "tensorflow": (2, 18),
+    "torch": (2, 3),
+}
 
 
 class WheelChoice(NamedTuple):
@@ -65,6 +79,19 @@ def limits_of_then(pip: PipInstall, python: Python) -> List[str]:
     lines = [line.partition(";")[0] for line in [*pip.requirements, *pip.constraints]]
     named = {package_name(line) for line in lines if re.search(r"[>=~@]", line)}  # `<2` goes with a lower limit
     return [limit for name, limit in _OF_THEN.items() if name not in named]
+
+
+def limits_of_pins(pins: Mapping[str, str]) -> Dict[str, str]:
+    """Return {version limit: the pin that needs it}: numpy 1 for packages that were built before numpy 2."""
+    if "numpy" in pins:
+        return {}
+    old = [name for name, first in _KNOWS_NUMPY_2.items() if name in pins and _numbers(pins[name]) < first]
+    return {"numpy<2": f"{old[0]} {pins[old[0]]}"} if old else {}
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 class WheelSearch:

@@ -114,6 +114,10 @@ class HyperDriveConfig(AzureClass):
         return {"name": self.primary_metric_name, "goal": self.primary_metric_goal.value.lower()}
 
     @property
+    def _max_total_runs(self) -> int:
+        return self.max_total_runs
+
+    @property
     def _run_config(self) -> Any:
         """The run configuration of the children; scripts change it before they submit."""
         return self.source.run_config
