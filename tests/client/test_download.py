@@ -62,6 +62,17 @@ def test_a_download_says_how_much_has_come(tmp_path: Path) -> None:
     assert came == sorted(came) and came[-1] == len(DATA)
 
 
+def test_several_downloads_say_how_much_of_all_has_come(tmp_path: Path) -> None:
+    came: list[tuple[int, str]] = []
+    with standin(serve(DATA)) as server:
+        client = Client(Transport(server.address))
+        places = [(FILE, str(tmp_path / "one")), (FILE, str(tmp_path / "two"))]
+        client.runs.download_many("r", places, progress=lambda size, name: came.append((size, name)))
+        client.transport.close()
+
+    assert came == sorted(came) and came[-1] == (2 * len(DATA), "outputs/m")
+
+
 def test_an_existing_file_is_replaced_and_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "canary").write_text("alive")
     (tmp_path / "target").symlink_to(tmp_path / "canary")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from runyard.core import records
+from runyard.core.machine.progress import Progress
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -90,6 +91,33 @@ def test_files_are_downloaded_by_prefix(
     finished.download_files(**target, **arguments)
 
     assert texts(tmp_path) == expected
+
+
+def test_transfers_say_how_far_they_are(finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown after a second: here each transfer's words at its end."""
+    words: list[str] = []
+    end = Progress.__exit__
+
+    def note(self: Progress, *error: object) -> None:
+        words.append(self.text())
+        end(self, *error)
+
+    monkeypatch.setattr(Progress, "__exit__", note)
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / "big.bin").write_bytes(bytes(5_000_000))
+    workspace = finished.experiment.workspace
+    with Experiment(workspace, "transfers").start_logging() as started:
+        pass
+    words.clear()
+    run = Run.get(workspace, started.id)
+    run.upload_folder("up", str(tmp_path / "up"))
+    run.download_file("up/big.bin", str(tmp_path / "down.bin"))
+
+    assert [text.partition(",")[0] for text in words] == [
+        "runyard: uploading [####################] 5.0 MB of 5.0 MB",
+        "runyard: downloading [####################] 5.0 MB of 5.0 MB",
+    ]
+    assert all(text.endswith(": up/big.bin") for text in words)
 
 
 def test_as_many_paths_as_files_are_needed(finished: Run) -> None:

@@ -113,20 +113,27 @@ class ContentCalls:
         answer = self._transport.request("GET", f"/snapshots/{snapshot_id}")
         return read_answer(answer, lambda plain: str(plain["root"]))
 
-    def upload_file(self, path: Union[str, int, os.PathLike[str]], *, name: str = "") -> RunFile:
+    def upload_file(
+        self,
+        path: Union[str, int, os.PathLike[str]],
+        *,
+        name: str = "",
+        progress: Optional[Callable[[int, str], None]] = None,
+    ) -> RunFile:
         """Send a file's content, as far as the server lacks it, and return how a run names it.
 
         The file is read once in chunks of 4 MiB (again when it changes meanwhile). `path` may be an open descriptor.
+        `progress` is called with the bytes of each chunk, and the name.
 
         Raises:
             InvalidArgument: it is no regular file.
             OSError: it cannot be opened or read.
         """
         if isinstance(path, int):
-            return self._upload(path, name)
+            return self._upload(path, name, progress)
         fd = os.open(path, READ | NONBLOCK | NOCTTY)
         try:
-            return self._upload(fd, name)
+            return self._upload(fd, name, progress)
         finally:
             os.close(fd)
 
@@ -138,7 +145,7 @@ class ContentCalls:
         if chunks:
             self.put(chunks)
 
-    def _upload(self, fd: int, name: str) -> RunFile:
+    def _upload(self, fd: int, name: str, progress: Optional[Callable[[int, str], None]]) -> RunFile:
         import stat  # most processes never upload
 
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -151,6 +158,8 @@ class ContentCalls:
         seen: Set[str] = set()
 
         def take(chunk: str, data: bytes) -> None:
+            if progress is not None:
+                progress(len(data), name)
             if chunk in seen:
                 return
             seen.add(chunk)

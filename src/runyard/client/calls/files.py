@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from runyard.client.decoding import FilePart, read_answer, read_record, read_records
@@ -105,25 +106,35 @@ class FileCalls:
             yield data
 
     def download_many(
-        self, run_id: str, places: Sequence[Tuple[RunFile, str]], *, done: Optional[Callable[[str], None]] = None
+        self,
+        run_id: str,
+        places: Sequence[Tuple[RunFile, str]],
+        *,
+        done: Optional[Callable[[str], None]] = None,
+        progress: Optional[Callable[[int, str], None]] = None,
     ) -> None:
         """Write files, as `files()` lists them, each to its path as `download` does; small ones come together.
 
         Args:
             done: called with each path once its file is there.
+            progress: called now and then with the bytes that have come so far, and the name of the file.
 
         Raises:
             DamagedContent: the content of a file is damaged on the server; all others are written.
         """
         told = done or _ignore_path
         faults: List[RunyardError] = []
+        came = 0
         for batch in _batches(places):
+            before, name = came, batch[0][0].name
             if len(batch) == 1:
+                count = partial(_count, progress, before, name) if progress is not None else None
                 try:
-                    self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
+                    self.download(run_id, name, batch[0][1], expected=batch[0][0], progress=count)
                     told(batch[0][1])
                 except DamagedContent as error:
                     faults.append(error)
+                came += batch[0][0].size
                 continue
             for (file, path), data in zip(batch, self.fetch_files(run_id, [file for file, _ in batch])):
                 if isinstance(data, RunyardError):
@@ -132,6 +143,9 @@ class FileCalls:
                 with _writing(file.name, path) as out:
                     _write_all(out, data)
                 told(path)
+                came += file.size
+                if progress is not None:
+                    progress(came, file.name)
         if faults:
             raise faults[0]
 
@@ -184,6 +198,10 @@ class FileCalls:
     def _find_file(self, run_id: str, name: str) -> Optional[RunFile]:
         wanted = clean_file_name(name)
         return next((file for file in self.files(run_id) if file.name == wanted), None)
+
+
+def _count(progress: Callable[[int, str], None], before: int, name: str, size: int) -> None:
+    progress(before + size, name)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from runyard.client.client import Client
 from runyard.client.decoding import (
@@ -321,8 +321,13 @@ class ModelCalls:
         """Twice is fine."""
         self._transport.request("DELETE", f"{_model_path(workspace, name)}/{version}")
 
-    def download(self, model: ModelVersion, file: RunFile, target: str) -> None:
-        """Write one of the model's files to `target`: beside it first, then renamed when its SHA-256 is right."""
+    def download(
+        self, model: ModelVersion, file: RunFile, target: str, *, progress: Optional[Callable[[int], None]] = None
+    ) -> None:
+        """Write one of the model's files to `target`: beside it first, then renamed when its SHA-256 is right.
+
+        `progress` is called with the bytes of each piece.
+        """
         name = clean_file_name(file.name)
         path = f"{_model_path(model.workspace, model.name)}/{model.version}/files/{quote(name, safe=b'/')}"
         digest = sha256()
@@ -331,6 +336,8 @@ class ModelCalls:
                 for piece in response.iter_bytes():
                     digest.update(piece)
                     out.write(piece)
+                    if progress is not None:
+                        progress(len(piece))
             if file.sha256 and digest.hexdigest() != file.sha256:
                 raise ProtocolError(
                     f"The file `{name}` of model `{model.name}:{model.version}` came damaged.",

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tuple, Union
 
+from runyard.core.machine.progress import Progress
 from runyard.core.names import PLAIN_NAME, clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.exceptions import WebserviceException
@@ -49,8 +50,10 @@ def download(calls: ModelCalls, model: ModelVersion, folder: str, *, exist_ok: b
             f"Illegal state: `{target}` is there already, so model `{model.name}:{model.version}` was not downloaded. "
             "Pass exist_ok=True to replace it, or another target_dir."
         )
-    for file in model.spec.files:
-        calls.download(model, file, os.path.join(folder, true_file_name(file.name)))
+    with Progress(f"downloading {model.name}:{model.version}", sum(file.size for file in model.spec.files)) as progress:
+        for file in model.spec.files:
+            progress.add(0, file.name)
+            calls.download(model, file, os.path.join(folder, true_file_name(file.name)), progress=progress.add)
     return target
 
 

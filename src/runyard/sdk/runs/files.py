@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 from itertools import takewhile
-from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, Union
+from typing import IO, TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import clean_file_name, stored_file_name, true_file_name
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 SMALL_BYTES = 1 << 20  # files up to this size travel in batches
 BATCH_FILES = 500
+Count = Callable[[int, str], None]  # bytes more, and of which file
 ARTIFACTS = "workspaceartifactstore"  # Azure's name for where the files of runs are
 
 
@@ -41,7 +42,7 @@ def upload(run: Run, name: str, source: Source) -> None:
     path = os.fspath(source)
     if not os.path.isfile(path):
         raise _no_file(path)
-    put_path(run._client, run.id, name, path)
+    put_paths(run._client, run.id, [(name, path)])
 
 
 def upload_many(run: Run, files: Sequence[Tuple[str, str]]) -> None:
@@ -130,7 +131,7 @@ def download_file(run: Run, name: str, target: Optional[str]) -> None:
             hint="run.get_file_names() lists them all.",
         )
     path = _download_path(true_file_name(file.name), target)
-    run._client.runs.download(run.id, file.name, path, expected=file)
+    _download(run, [(file, path)])
 
 
 def download_files(
@@ -144,19 +145,26 @@ def download_files(
         output_paths = [os.path.join(output_directory, path) for path in below]
     if len(output_paths) != len(chosen):
         raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
-    run._client.runs.download_many(run.id, [(file, path) for (file, _), path in zip(chosen, output_paths)])
+    _download(run, [(file, path) for (file, _), path in zip(chosen, output_paths)])
+
+
+def _download(run: Run, places: Sequence[Tuple[RunFile, str]]) -> None:
+    from runyard.core.machine.progress import Progress  # most processes download nothing
+
+    with Progress("downloading", sum(file.size for file, _ in places)) as progress:
+        run._client.runs.download_many(run.id, places, progress=progress.step)
 
 
 def download_logs(run: Run, folder: str) -> List[str]:
     """Write each log of the run below `folder` and return the paths."""
-    paths = []
-    for file in list_logs(run):
-        paths.append(os.path.join(folder, true_file_name(file.name)))
-        run._client.runs.download(run.id, file.name, paths[-1], expected=file)
-    return paths
+    places = [(file, os.path.join(folder, true_file_name(file.name))) for file in list_logs(run)]
+    _download(run, places)
+    return [path for _, path in places]
 
 
-def put_path(client: Client, run_id: str, name: str, path: str, *, replace: bool = False) -> None:
+def put_path(
+    client: Client, run_id: str, name: str, path: str, *, replace: bool = False, progress: Optional[Count] = None
+) -> None:
     """Store the file `path` as the run's file `name`.
 
     Raises:
@@ -164,7 +172,7 @@ def put_path(client: Client, run_id: str, name: str, path: str, *, replace: bool
         Conflict: the run has another file of that name, and `replace` is false.
     """
     try:
-        _put(client, run_id, name, path, replace=replace)
+        _put(client, run_id, name, path, replace=replace, progress=progress)
     except OSError as error:
         if error.errno is None:  # a lost connection, not the file
             raise
@@ -175,7 +183,15 @@ def put_path(client: Client, run_id: str, name: str, path: str, *, replace: bool
 
 def put_paths(client: Client, run_id: str, files: Sequence[Tuple[str, str]]) -> None:
     """Store files by (name, path), the small ones together; raises what `put_path` raises for the first that fails."""
-    from runyard.core.formats.chunks import BATCH_BYTES  # most processes upload nothing
+    from runyard.core.machine.progress import Progress  # most processes upload nothing
+
+    sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for _, path in files]
+    with Progress("uploading", sum(sizes)) as progress:
+        _put_paths(client, run_id, files, progress.add)
+
+
+def _put_paths(client: Client, run_id: str, files: Sequence[Tuple[str, str]], progress: Count) -> None:
+    from runyard.core.formats.chunks import BATCH_BYTES
 
     batch: List[RunFile] = []
     chunks: Dict[str, bytes] = {}
@@ -192,8 +208,9 @@ def put_paths(client: Client, run_id: str, files: Sequence[Tuple[str, str]]) -> 
         small_file = _read_small(name, path, chunks)
         if small_file is None:
             send()
-            put_path(client, run_id, name, path)
+            put_path(client, run_id, name, path, progress=progress)
             continue
+        progress(small_file.size, name)
         batch.append(small_file)
         if len(batch) >= BATCH_FILES or sum(map(len, chunks.values())) >= BATCH_BYTES - SMALL_BYTES:
             send()
@@ -225,8 +242,10 @@ def put_bytes(client: Client, run_id: str, name: str, content: bytes, *, replace
         _put(client, run_id, name, file.fileno(), replace=replace)
 
 
-def _put(client: Client, run_id: str, name: str, source: str | int, *, replace: bool) -> None:
-    file = client.content.upload_file(source, name=name)
+def _put(
+    client: Client, run_id: str, name: str, source: str | int, *, replace: bool, progress: Optional[Count] = None
+) -> None:
+    file = client.content.upload_file(source, name=name, progress=progress)
     try:
         client.runs.put_file(run_id, file, replace=replace)
     except Conflict as error:
