@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -370,6 +371,8 @@ def test_a_range_in_a_conda_file_is_kept(tmp_path: Path) -> None:
     spec = plan_of(tmp_path / "conda.yml")
     assert spec.python_version == ">=3.8,<4"
     assert spec.definition["python"]["condaDependencies"]["dependencies"][0] == "python>=3.8,<4"
+    (tmp_path / "conda.yml").write_text("dependencies:\n- python>=3.8,<4\n- scipy\n")
+    assert plan_of(tmp_path / "conda.yml").python_version == "{}.{}".format(*sys.version_info[:2])
 
 
 def test_from_project_is_the_same_by_name(uv_project: Path) -> None:

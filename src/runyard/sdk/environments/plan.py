@@ -75,6 +75,8 @@ def plan_environment(
     if not wanted.to_install and _is_own_python(wanted.python):
         return _spec(environment, wanted, "system", interpreter=find_interpreter(None), python=wanted.python)
     kind, python = "conda" if wanted.conda else "uv", wanted.python or own_python()
+    if kind == "conda" and _RANGE.fullmatch(python) and _is_own_python(python):
+        python = own_python()  # a solver would take the newest that fits
     return _spec(environment, wanted, kind, interpreter=find_interpreter(None), python=python)
 
 
