@@ -124,7 +124,9 @@ def test_a_folder_of_the_source_becomes_a_copy_of_the_snapshots(site: Site, tmp_
     assert copy is not None and Path(copy, "a.py").read_text() == "1" and copy.startswith(str(site.cache))
     assert pinned.mirrors == {folder_of(editable): f"{site.work}/pkg"} and folder_of(editable) != copy
     assert pinned.variables == {"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_LIB": "0.0.0"}
+    write(Path(copy), {"_version.py": "left by a build"})
     assert site.pin(f"{site.source}/pkg[x]").spec.pip_packages == [plain]
+    assert site.said[0] == f"`{site.source}/pkg[x]` is installed from the run's snapshot, out of the copy {copy}."
 
 
 def test_what_an_editable_installation_compiled_is_brought_to_the_snapshot(site: Site) -> None:

@@ -50,6 +50,11 @@ def is_editable(line: str) -> bool:
     return line.startswith(EDITABLE)
 
 
+def is_named_by_content(folder: str) -> bool:
+    """Whether the folder's name is a digest, as that of a copy is."""
+    return re.fullmatch(r"[0-9a-f]{32}", os.path.basename(folder)) is not None
+
+
 def folder_digest(folder: str, *, editable: bool) -> str:
     """Return a digest of the files of a folder: all of them, or those that decide on an editable installation."""
     digest = hashlib.sha256(b"editable" if editable else b"")

@@ -22,7 +22,7 @@ from runyard.core.lazy_dataclass import dataclass
 from runyard.core.provided_packages import LeftOut, brought_by, package_name, split_provided
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import Check, Say
-from runyard.environments.folder_requirements import folder_digest, folder_of, is_editable
+from runyard.environments.folder_requirements import folder_digest, folder_of, is_editable, is_named_by_content
 from runyard.environments.horovod import Horovod, plan_horovod, split_horovod
 from runyard.environments.process import run_program
 from runyard.environments.system import list_installed
@@ -463,6 +463,8 @@ def _file_facts(line: str) -> List[object]:
     """Return what tells whether the file or folder that a requirement names is the same as before."""
     folder = folder_of(line)
     if folder is not None and os.path.isdir(folder):
+        if is_named_by_content(folder):  # a build may have left files in it
+            return []
         return [folder_digest(folder, editable=is_editable(line))]
     target = line.partition(" @ ")[2].strip() or line.strip()
     path = unquote(urlsplit(target).path) if target.startswith("file:") else target

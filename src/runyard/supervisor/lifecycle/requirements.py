@@ -54,7 +54,7 @@ def pin_requirements(
     Raises:
         SubmitRejected: a folder of the source folder is not in the snapshot.
     """
-    folders = _Folders(source, work, os.path.join(cache, "sources"))
+    folders = _Folders(source, work, os.path.join(cache, "sources"), say)
     branches = _Branches(os.path.join(cache, "git_references.json"), variables, say)
     packages, options = (
         [branches.pin(folders.pin(line)) for line in lines] for lines in (spec.pip_packages, spec.pip_options)
@@ -74,7 +74,8 @@ def bring_built_modules(mirrors: Mapping[str, str]) -> None:
 
 
 class _Folders:
-    def __init__(self, source: str, work: str, copies: str) -> None:
+    def __init__(self, source: str, work: str, copies: str, say: Say) -> None:
+        self._say = say
         self._source = source
         self._work = work
         self._copies = copies
@@ -96,6 +97,7 @@ class _Folders:
         if is_editable(line):
             self.mirrors[os.path.realpath(copy)] = folder
         self.variables.update(_version_variables(folder))
+        self._say(f"`{line}` is installed from the run's snapshot, out of the copy {copy}.")
         return with_folder(line, copy)
 
     def _copy(self, folder: str, *, editable: bool) -> str:
