@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import runyard
+from tests.environments.wheels import make_wheel
 
 pytestmark = pytest.mark.usefixtures("shared_home")
 
@@ -47,7 +49,7 @@ def test_a_notebook_is_executed_and_kept(project: Path) -> None:
         "run = Run.get_context()\nrun.log('alpha', alpha)\nprint('alpha is', alpha)",
         "1 / 0",
     ]
-    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    code: dict[str, object] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     cells = [{**code, "source": source} for source in sources]
     whole = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
     (project / "nb.ipynb").write_text(json.dumps(whole))
@@ -105,3 +107,28 @@ def test_a_sweep_from_the_shell_shows_the_best(project: Path) -> None:
     assert "2 of 2 ended. Best loss: 0.1 (--lr 0.1)." in result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith("HD_")]
     assert [row[1:] for row in rows[1:]] == [["Completed", "0.1", "0.1"], ["Completed", "0.3", "0.3"]]
+
+
+def test_a_script_s_header_and_a_lock_file_are_built(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheels = project / "wheels"
+    make_wheel(wheels, "alpha", "1.0")
+    make_wheel(wheels, "alpha", "2.0")
+    digest = hashlib.sha256((wheels / "alpha-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    (project / "headed.py").write_text(
+        "# /// script\n# requires-python = '>=3.8'\n# dependencies = ['alpha']\n# ///\n"
+        "import alpha\nprint('alpha', alpha.version)\n"
+    )
+    (project / "uv.lock").write_text(
+        'version = 1\nrequires-python = ">=3.8"\n'
+        '[[package]]\nname = "p"\nsource = { virtual = "." }\ndependencies = [{ name = "alpha" }]\n'
+        '[[package]]\nname = "alpha"\nversion = "1.0"\nsource = { registry = "wheels" }\n'
+        f'wheels = [{{ path = "alpha-1.0-py3-none-any.whl", hash = "sha256:{digest}" }}]\n'
+    )
+    headed = submit(project, "headed.py")
+    locked = submit(project, "--environment", "uv.lock", "headed.py")
+
+    assert headed.stdout == "alpha 2.0\n", headed.stderr
+    assert "note: The environment is that of the header of headed.py: alpha." in headed.stderr
+    assert locked.stdout == "alpha 1.0\n", locked.stderr
