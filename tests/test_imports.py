@@ -39,7 +39,7 @@ BUDGETS = {
     "runyard.runtime.sitecustomize_hook": 456,
     "runyard.client.client": 1223,
     "runyard.supervisor.main": 3540,
-    "runyard.supervisor.supervisor": 7750,  # every run looks for editable installs
+    "runyard.supervisor.supervisor": 7800,  # every run looks for editable installs
     "runyard.supervisor.node.node": 1208,
     "runyard.engine.engine": 12353,
     "runyard.server.lifecycle": 2135,

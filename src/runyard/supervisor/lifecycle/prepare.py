@@ -231,11 +231,24 @@ class Preparation:
         for work in folders:
             self._restore_to(work)
         tree = WorkTree(self._folder, self._job)
-        self._stage("looking through the work folder", tree.remember)
+        self._stage("looking through the work folder", lambda: self._remember(tree))
         self._stage(
             "bringing back the files of earlier attempts",
             lambda: bring_back(self._folder, self._job, self._connection, tree, warn=self._warn, check=self._check),
         )
+
+    def _remember(self, tree: WorkTree) -> None:
+        """Note what the snapshot brought; wait while the disk is full."""
+        backoff = Backoff()
+        while True:
+            try:
+                return tree.remember()
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+            self._doing(f"the disk is full, waiting for space below {self._folder.path}")
+            self._check()
+            time.sleep(backoff.next_s())
 
     def _restore_to(self, work: str) -> None:
         remove_tree(work)

@@ -31,7 +31,6 @@ CACHES = frozenset(
 LEAST_PAUSE_S, PAUSE = 2.0, 50  # a walk that took t seconds is not repeated for PAUSE × t: it must not cost a core
 MOST_S = 5.0  # that the search for lost files may take
 SHOWN = 5
-Known = Dict[str, Tuple[int, int]]  # size and mtime_ns by name
 
 
 class KeptFile(NamedTuple):
@@ -44,6 +43,18 @@ class KeptFile(NamedTuple):
 def is_event_file(name: str) -> bool:
     """Return whether the file is one of TensorBoard's, by its name."""
     return EVENT_FILE_MARK in os.path.basename(name)
+
+
+class Restored:
+    """What the snapshot brought: names alone, and when it was in place. Sizes and times would cost a stat per file."""
+
+    def __init__(self, names: Sequence[str], at_ns: int) -> None:
+        self.names = frozenset(names)
+        self.at_ns = at_ns
+
+    def is_new(self, name: str, status: os.stat_result) -> bool:
+        """Return whether the file was made or changed since."""
+        return name not in self.names or status.st_mtime_ns > self.at_ns
 
 
 class KeepRules:
@@ -71,7 +82,8 @@ class KeepRules:
 class WorkTree:
     """The work folders of the nodes that run here, in the order of `tracked_folders`. Threads share it.
 
-    `remember` is called when the snapshot is in place. `list_kept` walks anew only now and then, unless asked.
+    `remember` is called when the snapshot is in place; before it nothing is new. `list_kept` walks anew only now and
+    then, unless asked.
     """
 
     def __init__(self, folder: RunFolder, job: JobSpec) -> None:
@@ -80,17 +92,15 @@ class WorkTree:
         self._rules = KeepRules(job.spec.keep)
         self._lock = threading.Lock()
         self._roots = self._find_roots()
-        self._known: Optional[Dict[str, Known]] = None
+        self._known: Optional[Dict[str, Restored]] = None
         self._found: Dict[str, List[KeptFile]] = {}
         self._again_at: Dict[str, float] = {}
 
     def remember(self) -> None:
         """Note what the snapshot brought. Raises OSError."""
-        self._known = {
-            os.path.basename(root): {name: _facts(os.lstat(path)) for name, path in self._iter_files(root)}
-            for root in self._roots
-        }
-        self._folder.write(RESTORED, self._known)
+        found = {os.path.basename(root): [name for name, _ in self._iter_files(root)] for root in self._roots}
+        times = {os.path.basename(root): _now_ns(root) for root in self._roots}
+        self._folder.write(RESTORED, {key: {"at_ns": times[key], "names": names} for key, names in found.items()})
 
     def list_kept(self, index: int, *, fresh: bool) -> List[KeptFile]:
         """Return the new files of a work folder that are stored with the run; `fresh`: after a walk of now."""
@@ -140,12 +150,12 @@ class WorkTree:
         return work_folders(self._folder, self._job)
 
     def _iter_kept(self, root: str) -> Iterator[KeptFile]:
-        known = self._restored(root)
+        restored = self._restored(root)
         for name, path in self._iter_files(root):
             if not self.fits(name):
                 continue
             try:
-                if _facts(os.lstat(path)) != known.get(name):
+                if restored.is_new(name, os.lstat(path)):
                     yield KeptFile(name, path)
             except OSError:
                 continue
@@ -158,19 +168,17 @@ class WorkTree:
         except OSError:
             return None
         has_content = stat.S_ISREG(status.st_mode) and status.st_size > 0
-        return status.st_size if has_content and _facts(status) != self._restored(root).get(name) else None
+        return status.st_size if has_content and self._restored(root).is_new(name, status) else None
 
     def _is_ready(self) -> bool:
         """Return whether the work folder is there, and what the snapshot brought is known."""
         return self._known is not None or self._job.interactive_pid is not None or self._folder.has(RESTORED)
 
-    def _restored(self, root: str) -> Known:
+    def _restored(self, root: str) -> Restored:
         if self._known is None:
-            self._known = {
-                key: {name: (int(facts[0]), int(facts[1])) for name, facts in known.items()}
-                for key, known in self._folder.read_object(RESTORED).items()
-            }
-        return self._known.get(os.path.basename(root), {})
+            stored = self._folder.read_object(RESTORED)
+            self._known = {key: Restored(known["names"], int(known["at_ns"])) for key, known in stored.items()}
+        return self._known.get(os.path.basename(root), Restored([], 0))
 
     def _iter_files(self, root: str) -> Iterator[Tuple[str, str]]:
         """Yield name and path of all files outside of the output folders, of caches and of virtual environments."""
@@ -202,8 +210,15 @@ class WorkTree:
         return {os.path.normpath(os.path.join(root, path)) for path in paths if path}
 
 
-def _facts(status: os.stat_result) -> Tuple[int, int]:
-    return status.st_size, status.st_mtime_ns
+def _now_ns(folder: str) -> int:
+    """Return the time by the clock of the folder's file system, which may be another machine's."""
+    path = os.path.join(folder, f".runyard-{os.urandom(4).hex()}")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(fd).st_mtime_ns
+    finally:
+        os.close(fd)
+        os.unlink(path)
 
 
 def _sentence(lost: Dict[str, Tuple[int, int]], job: JobSpec, *, is_whole: bool) -> str:
