@@ -105,7 +105,7 @@ def test_a_client_without_packages_and_network_says_what_to_do(home: Path, tmp_p
     done = ask(tmp_path, path=str(programs))
 
     assert done.returncode == 1
-    assert "making an environment for it in" in done.stderr
+    assert "making an environment for the server in" in done.stderr
     assert "The server's own environment could not be made." in done.stderr
     assert ("alembic" if has_uv else "There is no uv on PATH, and pip could not fetch it") in done.stderr
     assert "docs/guides/install.md" in done.stderr and "RUNYARD_URL" in done.stderr
@@ -121,7 +121,7 @@ def test_an_environment_of_the_server_is_kept_until_another_takes_its_place(home
         (root / key / "prefix/bin/python").symlink_to(sys.executable)
         (root / key / "ready.json").write_text(json.dumps({"kind": "uv", "name": "runyard-server"}))
         (root / key / "lock").touch()
-    (user / "note.json").write_text(json.dumps({"key": "mine", "packages": ["a"]}))
+    (user / "note.json").write_text(json.dumps({"a": "mine"}))
     settings = Settings(home=home)
 
     assert find_made(settings, ["a", "b"]) is None

@@ -39,10 +39,10 @@ _OFFLINE = (
 
 def find_made(settings: Settings, packages: Sequence[str]) -> Optional[str]:
     """Return the interpreter of the environment that was made for these packages; note its use."""
-    note = _read_note(settings.home)
-    if note.get("packages") != list(packages):
+    key = _read_note(settings.home).get(_one_line(packages))
+    if key is None:
         return None
-    place = get_place(environments_folder(settings.home), str(note.get("key")))
+    place = get_place(environments_folder(settings.home), str(key))
     return str(place.interpreter) if place.take(str(_user_folder(settings.home))) is not None else None
 
 
@@ -55,7 +55,7 @@ def make(
         ServerNotStarted: it could not be made; the message has uv's own explanation.
     """
     began = time.monotonic()
-    say(f"this Python has not all that a server needs; making an environment for it in {settings.home}, once …")
+    say(f"this Python lacks the server's packages; making an environment for the server in {settings.home}, once …")
     try:
         _make_folders(settings.home)
         variables = _with_uv(settings.home, environ, say)
@@ -71,7 +71,8 @@ def make(
     except (RunyardError, OSError) as error:
         why = error.why or error.what if isinstance(error, RunyardError) else str(error)
         raise ServerNotStarted("The server's own environment could not be made.", why=why, hint=_OFFLINE) from error
-    _write_note(settings.home, {"packages": list(packages), "key": built.key})
+    note = {**_read_note(settings.home), _one_line(packages): built.key}
+    write_whole(str(_user_folder(settings.home) / "note.json"), json.dumps(note).encode())
     release_others(settings.home, built.key)
     say(f"the server's environment is ready after {time.monotonic() - began:.0f} s.")
     return built.interpreter
@@ -181,13 +182,14 @@ def release_others(home: Path, key: str) -> None:
             place.remove_user(str(_user_folder(home)))
 
 
+def _one_line(packages: Sequence[str]) -> str:
+    return ", ".join(packages)
+
+
 def _read_note(home: Path) -> Dict[str, object]:
+    """Return the keys of the environments that were made, by their packages: clients may have different extras."""
     try:
         found = json.loads((_user_folder(home) / "note.json").read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _write_note(home: Path, note: Mapping[str, object]) -> None:
-    write_whole(str(_user_folder(home) / "note.json"), json.dumps(note).encode())
