@@ -38,7 +38,7 @@ def run(submit: Callable[..., Run]) -> Run:
 def test_a_runs_file_and_folder_become_models(run: Run, workspace: Workspace, tmp_path: Path) -> None:
     inside = Model(workspace, "in-script")
     file = run.register_model("weights", "outputs/model.pkl", tags={"area": "test"}, model_framework="ScikitLearn")
-    folder = run.register_model("network", "outputs/net", properties={"layers": 3}, description="two files")
+    folder = run.register_model("network", "./outputs//net/", properties={"layers": 3}, description="two files")
 
     assert run.get_tags()["registered"] == inside.id
     assert (inside.tags, inside.run_id, inside.experiment_name) == ({"where": "inside"}, run.id, run.experiment.name)

@@ -7,6 +7,7 @@ outputs to the default datastore.
 from __future__ import annotations
 
 import os
+import posixpath
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
@@ -63,7 +64,7 @@ def register_run_model(run: Run, model_name: str, model_path: Optional[str], **a
     Raises:
         ModelPathNotFoundException: the run has no such file or folder.
     """
-    path = clean_file_name(model_path or model_name)
+    path = clean_file_name(posixpath.normpath(model_path or model_name))  # scripts write `./outputs/`
     run._flush_own()
     try:
         version = _register(run, model_name, path, about)
