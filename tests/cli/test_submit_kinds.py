@@ -67,11 +67,13 @@ def test_json_is_one_object_and_errors_are_json_too(project: Path) -> None:
     ended = submit(project, "--json", "--display-name", "mine", "train.py")
     wrong = submit(project, "--json", "trian.py")
     usage = submit(project, "--json", "--jsno", "train.py")
+    absent = runyard("runs", "show", "nope", "--json")
 
     found = json.loads(ended.stdout)
     assert (found["run"]["status"], found["run"]["display_name"]) == ("Completed", "mine")
     assert "[] None" in ended.stderr
     assert wrong.returncode == 1 and json.loads(wrong.stdout)["error"]["message"] == "There is no script `trian.py`."
+    assert absent.returncode == 1 and "nope" in json.loads(absent.stdout)["error"]["message"]
     assert usage.returncode == 2 and "--json" in json.loads(usage.stdout)["error"]["message"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.conda.builder import CondaBuilder
 from runyard.environments.uv_program import find_uv
-from tests.environments.channel import PYTHON, make_channel
+from runyard.sdk.environments.plan import plan_environment
+from runyard.sdk.environments.projects import environment_of_file
+from tests.environments.channel import PYTHON, SUBDIR, make_channel
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 RATTLER = "py-rattler==0.28.*"  # the pin of the extra `conda`
@@ -127,3 +130,25 @@ def test_a_channel_that_does_not_answer_means_pypi(builder: CondaBuilder) -> Non
 
     assert "taken from PyPI (six==1.17.0.*): no conda channel answers (Connection refused" in built.warnings[0]
     assert ask(built.interpreter, "import six; print(six.__version__)") == "1.17.0"
+
+
+def test_a_pixi_lock_is_installed_in_its_exact_builds(builder: CondaBuilder, channel: str, tmp_path: Path) -> None:
+    python = "{}.{}.{}".format(*sys.version_info[:3])
+    (tmp_path / "pixi.lock").write_text(
+        f"version: 6\nenvironments:\n  default:\n    channels:\n    - url: {channel}\n    packages:\n      {SUBDIR}:\n"
+        f"      - conda: {channel}/{SUBDIR}/python-{python}-0.tar.bz2\n"
+        f"      - conda: {channel}/{SUBDIR}/tinylib-1.0-0.tar.bz2\n"
+    )
+    locked = environment_of_file(str(tmp_path / "pixi.lock"))
+    assert locked is not None
+
+    built = builder.build(plan_environment(locked), say=print)
+
+    assert ask(built.interpreter, "import platform, tinylib; print(platform.python_version(), tinylib.VERSION)") == (
+        f"{python} 1.0"
+    )
+
+
+def test_a_range_of_pythons_is_conda_s_own(builder: CondaBuilder, channel: str) -> None:
+    spec = replace(a_spec(channel, "tinylib"), python_version=f">={PYTHON},<4")
+    assert ask(builder.build(spec, say=print).interpreter, "import tinylib; print(tinylib.VERSION)") == "2.0"
