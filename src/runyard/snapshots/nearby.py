@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Deque, List, NamedTuple, Optional, Tuple
 
 from runyard.core.formats.chunks import has_writer
 from runyard.core.formats.tree import FileEntry, FolderEntry, entry_bytes, name_bytes
@@ -20,10 +21,15 @@ from runyard.snapshots.cache import SourceCache, find_cache_of
 from runyard.snapshots.folder import Folder, KeptEntry, stamp_of
 from runyard.snapshots.plan import CREATE, OPEN_FOLDER, ZEROS, PlannedFolder
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 FICLONE = 0x40049409  # the ioctl of Linux that clones a whole file
 _OPEN_FILE = READ | NOFOLLOW | NONBLOCK | NOCTTY
 _CANNOT = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF)
 _PIECE = 8 << 20
+_THREADS = 4
+_MOST_OPEN = 32  # folders at a time; each has two descriptors
 
 Tell = Callable[[int], None]  # bytes that are there
 
@@ -44,8 +50,12 @@ def find_nearby(home: Path, root: str) -> Optional[Nearby]:
     return Nearby(cache.source, cache.root) if cache.root is not None else None
 
 
-def copy_nearby(near: Nearby, folder: PlannedFolder, target_fd: int, *, umask: int, tell: Tell) -> PlannedFolder:
+def copy_nearby(
+    near: Nearby, folder: PlannedFolder, target_fd: int, *, is_known: bool, umask: int, tell: Tell
+) -> PlannedFolder:
     """Make all folders below `target_fd`, and the files that lie unchanged in the source; return what is left to fetch.
+
+    `is_known`: the last snapshot of the source is this very one.
 
     Raises:
         OSError: the disk refused.
@@ -54,28 +64,61 @@ def copy_nearby(near: Nearby, folder: PlannedFolder, target_fd: int, *, umask: i
         source_fd = os.open(near.path, OPEN_FOLDER)
     except OSError:
         source_fd = -1
+    # The kernel does nearly all of the work, so threads help. It locks names by folder: a thread has its own folders.
+    from concurrent.futures import ThreadPoolExecutor  # only snapshots that did not come along with their job get here
+
     try:
-        return _Copier(umask, tell).fill(target_fd, folder, source_fd, near.root)
+        with ThreadPoolExecutor(_THREADS, "restore") as pool:
+            copier = _Copier(umask, tell, pool, is_known=is_known)
+            left = copier.fill(target_fd, folder, source_fd, near.root)
+            copier.wait()
+        return left
     finally:
         if source_fd >= 0:
             os.close(source_fd)
 
 
 class _Copier:
-    def __init__(self, umask: int, tell: Tell) -> None:
+    """Walks the folders in one thread, and has the files of each copied by another."""
+
+    def __init__(self, umask: int, tell: Tell, pool: ThreadPoolExecutor, *, is_known: bool) -> None:
+        self._is_known = is_known
         self._umask = umask
         self._tell = tell
+        self._pool = pool
+        self._jobs: Deque[Future[None]] = deque()
         self._copy: Callable[[int, int, int], int] = self._clone
 
     def fill(self, fd: int, folder: PlannedFolder, source_fd: int, known: Optional[Folder]) -> PlannedFolder:
         """Fill one folder and those below it; `source_fd` -1 or `known` None: there is nothing to copy from."""
         files = folder.files
-        if source_fd >= 0 and known is not None:
-            files = [entry for entry in files if not self._file(fd, entry, source_fd, known)]
+        if source_fd >= 0 and known is not None and files:
+            files = self._begin(fd, folder.files, source_fd, known)
         folders: List[Tuple[FolderEntry, PlannedFolder]] = []
         for place, below in folder.folders:
             folders.append((place, self._below(fd, place, below, source_fd, known)))
         return folder._replace(files=files, folders=folders)
+
+    def wait(self, most: int = 0) -> None:
+        """Return when at most so many folders are being filled. Raises what went wrong in one."""
+        while len(self._jobs) > most:
+            self._jobs.popleft().result()
+
+    def _begin(self, fd: int, files: List[FileEntry], source_fd: int, known: Folder) -> List[FileEntry]:
+        """Have the files of one folder copied; return a list that holds those that could not be, once that is done."""
+        self.wait(_MOST_OPEN)
+        left: List[FileEntry] = []
+        fds = os.dup(fd), os.dup(source_fd)
+
+        def copy() -> None:
+            try:
+                left.extend(entry for entry in files if not self._file(fds[0], entry, fds[1], known))
+            finally:
+                for each in fds:
+                    os.close(each)
+
+        self._jobs.append(self._pool.submit(copy))
+        return left
 
     def _below(
         self, fd: int, place: FolderEntry, below: PlannedFolder, source_fd: int, known: Optional[Folder]
@@ -101,7 +144,9 @@ class _Copier:
         """Copy one file; False when it is not known to be the same, or has holes that a copy would fill."""
         name = name_bytes(entry.name)
         kept = known.files.get(os.fsdecode(name))
-        if kept is None or kept.stamp is None or kept.piece != entry_bytes(entry) or ZEROS in entry.chunks:
+        if kept is None or kept.stamp is None or ZEROS in entry.chunks:
+            return False
+        if not self._is_known and kept.piece != entry_bytes(entry):
             return False
         try:
             source = os.open(name, _OPEN_FILE, dir_fd=source_fd)

@@ -9,6 +9,7 @@ folder on this machine are copied from there (`nearby`); all others are fetched.
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Callable, List, Optional
 
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
@@ -48,7 +49,7 @@ def restore(
     trees = {each.tree: each.seal() for _, each in near.root.iter_below()} if near and is_known else content.tree(root)
     planned = plan_restore(root, trees)
     try:
-        _publish(target, planned, content, near, _Count(size_of(planned), tell))
+        _publish(target, planned, content, near, _Count(size_of(planned), tell), is_known=is_known)
     except RunyardError:
         raise  # the server's; some are an OSError too
     except OSError as error:
@@ -59,24 +60,29 @@ class _Count:
     """Counts the bytes that are there."""
 
     def __init__(self, total: int, tell: Optional[Tell]) -> None:
+        self._lock = threading.Lock()
         self._done = 0
         self._total = total
         self._tell = tell
 
     def add(self, size: int) -> None:
-        self._done += size
-        if self._tell is not None:
-            self._tell(self._done, self._total)
+        """Count some more. Any thread may call this."""
+        with self._lock:
+            self._done += size
+            if self._tell is not None:
+                self._tell(self._done, self._total)
 
 
-def _publish(target: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count) -> None:
+def _publish(
+    target: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count, *, is_known: bool
+) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     beside = f"{target}.part-{os.urandom(4).hex()}"
     os.mkdir(beside, 0o777)
     try:
         if os.path.isdir(target):  # an empty folder that the user made: its permissions are kept
             os.chmod(beside, os.stat(target).st_mode & 0o7777)
-        _fill(beside, planned, content, near, count)
+        _fill(beside, planned, content, near, count, is_known=is_known)
         os.rename(beside, target)
     except BaseException:
         _remove(beside)
@@ -98,14 +104,16 @@ def _check_free(target: str) -> None:
         )
 
 
-def _fill(path: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count) -> None:
+def _fill(
+    path: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count, *, is_known: bool
+) -> None:
     umask = _umask()
     root_fd = os.open(path, OPEN_FOLDER)
     try:
         if near is not None:
             from runyard.snapshots.nearby import copy_nearby  # small snapshots come along with their job
 
-            planned = copy_nearby(near, planned, root_fd, umask=umask, tell=count.add)
+            planned = copy_nearby(near, planned, root_fd, is_known=is_known, umask=umask, tell=count.add)
         fetcher = Fetcher(content, iter_chunks(planned))
         try:
             _Writer(fetcher, umask, count, has_folders=near is not None).write(root_fd, planned)
