@@ -123,7 +123,8 @@ def test_files_that_were_not_kept_are_named_at_the_end_with_what_to_type(project
     (project / "stray.py").write_text("open('model.pt', 'w').write('x')\nopen('other.bin', 'w').write('yz')\n")
 
     first = submit(project, "stray.py")
-    second = submit(project, "--keep", "model.pt", "--keep", "*.bin", "stray.py")
+    second = submit(project, "--keep", "model.pt", "--keep", "*.bin", "stray.py", "--", "lr=0.5", "--width", "3")
+    shown = runyard("runs", "show", RUN_ID.findall(second.stderr)[0]).stdout
 
     assert (
         first.returncode == 0
@@ -131,6 +132,7 @@ def test_files_that_were_not_kept_are_named_at_the_end_with_what_to_type(project
     )
     assert "`runyard submit --keep other.bin --keep model.pt`" in first.stderr
     assert "files: model.pt, other.bin\n" in second.stderr and "warning" not in second.stderr
+    assert "parameters\n  lr     0.5\n  width  3\n" in shown
 
 
 def test_ctrl_c_ends_the_watching_and_not_the_run(project: Path) -> None:

@@ -88,6 +88,7 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
         ]
     )
     _print_section("attempts", [(str(one["attempt"]), _attempt_text(one)) for one in attempts_of(run)])
+    _print_section("parameters", sorted(run.parameters.items()))
     _print_section("metrics", [(metric.name, _metric_text(metric)) for metric in metrics])
     _print_section("files", [(file.name, size(file.size)) for file in files])
     _print_section("warnings", [(str(item.get("source", "")), str(item.get("message", ""))) for item in run.warnings])
