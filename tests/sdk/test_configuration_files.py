@@ -185,6 +185,16 @@ def test_saving_says_what_is_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_range_of_pythons_is_kept() -> None:
+    fitting = CondaDependencies.create(conda_packages=["python>=3.8"])
+    other = CondaDependencies.create(conda_packages=["python >=3.6,<3.8"])
+
+    assert (fitting._wanted_python, fitting.conda_packages) == (None, ["python>=3.8"])
+    assert fitting.get_python_version() == "{}.{}".format(*sys.version_info[:2])
+    assert (other._wanted_python, other.get_python_version()) == ("3.7", "3.7")  # which becomes the nearest there is
+    assert CondaDependencies.create(conda_packages=["python<3.7"])._wanted_python == "3.6"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -248,7 +258,7 @@ def test_packages_come_from_a_conda_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "wanted"),
-    [("python>=3.8", None), ("python", None), ("python=3.8.*", "3.8"), ("python==3.8", "3.8"), ("python 3.8", "3.8")],
+    [("python", None), ("python=3.8.*", "3.8"), ("python==3.8", "3.8"), ("python 3.8", "3.8")],
 )
 def test_only_an_exact_python_is_asked_for(line: str, wanted: str | None) -> None:
     made = CondaDependencies.create(conda_packages=[line])

@@ -174,7 +174,8 @@ def test_taking_a_curated_environment_says_what_it_is(
         Environment.get(workspace, "AzureML-TensorFlow-2.0-GPU")
 
     assert (
-        "packages here on Python 3.6: matplotlib, numpy<1.24, pandas, protobuf<3.21, tensorflow==2.0.*." in caplog.text
+        "packages here on Python 3.6: matplotlib, numpy<1.24, pandas, protobuf<3.21, tensorboard, "
+        "tensorflow==2.0.*." in caplog.text
     )
     assert "the nearest one is taken" in caplog.text and "Whether they use a GPU" in caplog.text
 

@@ -366,13 +366,16 @@ def test_a_range_of_pythons_is_never_bent(tmp_path: Path) -> None:
     assert "uv python install 4.0" in error.value.hint
 
 
-def test_a_range_in_a_conda_file_is_kept(tmp_path: Path) -> None:
+def test_a_range_in_a_conda_file_means_the_submitting_python_where_it_fits(tmp_path: Path) -> None:
+    own = "{}.{}".format(*sys.version_info[:2])
     (tmp_path / "conda.yml").write_text("dependencies:\n- python>=3.8,<4\n- pip:\n  - numpy\n")
     spec = plan_of(tmp_path / "conda.yml")
-    assert spec.python_version == ">=3.8,<4"
+    assert spec.python_version == own
     assert spec.definition["python"]["condaDependencies"]["dependencies"][0] == "python>=3.8,<4"
-    (tmp_path / "conda.yml").write_text("dependencies:\n- python>=3.8,<4\n- scipy\n")
-    assert plan_of(tmp_path / "conda.yml").python_version == "{}.{}".format(*sys.version_info[:2])
+    (tmp_path / "conda.yml").write_text("dependencies:\n- python>=3.6,<3.8\n- scipy\n")
+    assert plan_of(tmp_path / "conda.yml").python_version == "3.7"
+    (tmp_path / "pixi.toml").write_text('[workspace]\n[dependencies]\npython = ">=3.8"\nscipy = "*"\n')
+    assert plan_of(tmp_path / "pixi.toml").python_version == own  # a solver would take the newest
 
 
 def test_from_project_is_the_same_by_name(uv_project: Path) -> None:

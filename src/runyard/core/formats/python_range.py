@@ -9,6 +9,7 @@ import re
 from typing import Callable, Dict, List, Tuple
 
 _PART = re.compile(r"(===|==|!=|~=|>=|<=|>|<|=|\^|~)?\s*v?(\d+(?:\.\d+)*)(\.\*|\*)?")
+_OLDEST, _NEWEST = 4, 40  # minor versions of Python 3 that a range may mean
 _Number = Tuple[int, ...]
 _COMPARE: Dict[str, Callable[[_Number, _Number], bool]] = {
     ">=": lambda found, limit: found >= limit,
@@ -60,6 +61,15 @@ def fits(version: str, wanted: str) -> bool:
         elif not _COMPARE[operator](_padded(number), _padded(limit)):
             return False
     return True
+
+
+def nearest(wanted: str, own: str) -> str:
+    """Return the version, as two numbers, that is next to `own` in a range; `own` itself where it or nothing fits."""
+    number = _number(own)
+    minors = sorted(range(_OLDEST, _NEWEST), key=lambda minor: (abs(minor - number[1]), -minor))
+    versions = [own, *(f"3.{minor}.{patch}" for minor in minors for patch in (99, 0))]
+    found = next((version for version in versions if fits(version, wanted)), own)
+    return ".".join(found.split(".")[:2])
 
 
 def lowest(wanted: str) -> str:

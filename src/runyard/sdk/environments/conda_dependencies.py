@@ -20,6 +20,7 @@ _DEFAULT_PIP = "azureml-defaults"
 _HEADER = "# Conda environment specification: used for runs with userManagedDependencies=False.\n"
 _KEYS = ("name", "dependencies", "channels", "prefix", "variables")
 _LIMITED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._\-]*)\s*(\[[^\]]*\])?\s*(\(?\s*(?:[<>=!~][^;@]*)?)(?:;(.*))?")
+_OPERATORS = "<>=!~"  # a range begins with one
 _EXACT = re.compile(r"\s*={0,3}\s*([0-9]+(?:\.[0-9]+)*)(?:\.\*|=.*)?\s*")
 
 
@@ -37,6 +38,7 @@ class CondaDependencies(AzureClass):
     def __init__(self, conda_dependencies_file_path: Optional[str] = None, _underlying_structure: Any = None) -> None:
         self._python: str = "{}.{}".format(*sys.version_info[:2])
         self._python_given = False
+        self._python_range = ""  # of a conda file; one that a lock file sets is `_python` itself, and is never bent
         self._conda: List[str] = []
         self._pip: List[str] = [_DEFAULT_PIP]
         self._channels: List[str] = ["anaconda", "conda-forge"]
@@ -124,11 +126,12 @@ class CondaDependencies(AzureClass):
         self._channels = [known for known in self._channels if known != channel]
 
     def set_python_version(self, version: str) -> None:
-        self._python = _checked(version)
+        self._python, self._python_range = _checked(version), ""
         self._python_given = True
 
     def get_python_version(self) -> str:
-        return self._python
+        """Return the version; of a range the submitting Python's where it fits, else the nearest one."""
+        return self._wanted_python or self._python
 
     def set_pip_requirements(self, pip_requirements: Iterable[str]) -> None:
         self._pip = [_checked(line) for line in pip_requirements]
@@ -232,16 +235,22 @@ class CondaDependencies(AzureClass):
             from runyard.core.formats.python_range import plain_range  # few files have a range
 
             with suppress(ValueError):  # an unknown form names no version
-                self.set_python_version(plain_range(limit))
+                self._python_range, self._python_given = plain_range(limit), False
 
     @property
     def _python_line(self) -> str:
-        return f"python{self._python}" if self._python[0] in "<>=!~" else f"python={self._python}"
+        wanted = self._python_range or self._python
+        return f"python{wanted}" if wanted[0] in _OPERATORS else f"python={wanted}"
 
     @property
     def _wanted_python(self) -> Optional[str]:
-        """The Python version that the user named, None when it is only the default."""
-        return self._python if self._python_given else None
+        """The Python version that the user named, None when it is only the default or a range that holds that."""
+        if not self._python_range:
+            return self._python if self._python_given else None
+        from runyard.core.formats.python_range import nearest  # few files have a range
+
+        found = nearest(self._python_range, "{}.{}.{}".format(*sys.version_info[:3]))
+        return None if found == "{}.{}".format(*sys.version_info[:2]) else found
 
     @property
     def _is_default(self) -> bool:
