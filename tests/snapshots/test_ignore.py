@@ -117,6 +117,18 @@ def test_a_python_environment_is_never_part_of_a_snapshot(project: Path, content
     assert take().notes == [], "a rule said it already"
 
 
+def test_an_environment_in_the_source_folder_itself_stays_out(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {"train.py": "", "share/own.txt": ""})
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project], check=True)
+    (project / ".gitignore").unlink(missing_ok=True)
+
+    for text in ("", "", "*.log\n"):
+        write(project, {"share/.gitignore": text})
+        snapshot = take()
+        assert names(content, snapshot) == {"train.py", "share/.gitignore", "share/own.txt"}
+        assert snapshot.notes[0].startswith("Left out `bin` (") and "`lib` (" in snapshot.notes[0]
+
+
 def test_what_each_line_kept_out_is_counted(project: Path, content: LocalContent, take: Take) -> None:
     write(project, {".gitignore": "# big\ndata/\n*.log\nnothing\n", "a/b.log": "12345", "c.log": "1", "a.py": ""})
     write(project, {"data/x.csv": "x" * 500, "data/deep/y.csv": "y" * 200, "a/data/z": "z" * 50})

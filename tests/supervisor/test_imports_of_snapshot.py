@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -34,13 +35,14 @@ def install():
 class Checkout:
     """A project with a package, its Python with editable installs, and the work folder of a run of it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, shared: Path) -> None:
         self.root = root
         self.source, self.work = root / "project", root / "run" / "work"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / "env"], check=True)
-        [self.site] = (root / "env" / "lib").glob("python3*/site-packages")
-        self.python = str(root / "env" / "bin" / "python")
-        self.injection = injection_folder(root / "home")
+        [self.site] = (shared / "env" / "lib").glob("python3*/site-packages")
+        shutil.rmtree(self.site)  # what another test installed there
+        self.site.mkdir()
+        self.python = str(shared / "env" / "bin" / "python")
+        self.injection = injection_folder(shared / "home")
 
     def fill(self, *packages: str) -> None:
         """Write packages whose VALUE tells which copy was imported."""
@@ -76,9 +78,17 @@ class Checkout:
         return done.stdout.strip()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment of its own, made once for all tests."""
+    folder = tmp_path_factory.mktemp("shared")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    return folder
+
+
 @pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    return Checkout(tmp_path)
+def checkout(tmp_path: Path, shared: Path) -> Checkout:
+    return Checkout(tmp_path, shared)
 
 
 USE = "import lib, lib.part; print(lib.VALUE, lib.part.VALUE)"

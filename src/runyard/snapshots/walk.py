@@ -27,6 +27,7 @@ from runyard.snapshots.secret_files import holds_key
 
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _ENVIRONMENT_SIGNS = ("pyvenv.cfg", "conda-meta")  # of a virtual environment, and of conda's
+_OF_ENVIRONMENT = frozenset({"bin", "include", "lib", "lib64", "pyvenv.cfg"})  # made in the root by `python -m venv .`
 MOST_NAMES = 10  # files that a line of an ignore file left out, shown by name
 _MOST_STATS = 200  # files that were left out and whose sizes are looked at: it costs a call for each
 _SWAPPED = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
@@ -158,6 +159,8 @@ class Walk:
         recheck = rules.digest != before.rules
         if recheck and files:
             files, others = self._scan(fd, path, {})
+        if not path and os.path.exists(os.path.join(self._source, "pyvenv.cfg")):
+            others = self._without_environment(files, others)
         found = _Listing(rules, files, recheck=recheck)
         for entry in others:
             name = entry.name
@@ -172,6 +175,17 @@ class Walk:
                     files[name] = kept
                     found.is_fresh = self._compare(before.files.get(name), kept) or found.is_fresh
         return found
+
+    def _without_environment(
+        self, files: Dict[str, KeptEntry], others: List[os.DirEntry[str]]
+    ) -> List[os.DirEntry[str]]:
+        """Leave out what `python -m venv .` made in the source folder itself; return the other entries."""
+        if not os.path.exists(os.path.join(self._source, "bin", "activate")):
+            return others
+        self.notes += [Note("environment", entry.name) for entry in others if entry.name in ("bin", "lib")]
+        for name in _OF_ENVIRONMENT & files.keys():
+            del files[name]
+        return [entry for entry in others if entry.name not in _OF_ENVIRONMENT]
 
     def _scan(
         self, fd: OpenFolder, path: str, trusted: Dict[str, KeptEntry]
