@@ -66,6 +66,15 @@ def test_a_plain_script_runs_and_its_output_alone_is_on_stdout(project: Path) ->
     assert isinstance(run, dict) and run["warnings"] == []  # the default environment names nothing to install
 
 
+def test_a_refused_submit_leaves_no_experiment(project: Path) -> None:
+    (project / "out").symlink_to("/etc/passwd")
+    result = submit(project, "--name", "refused", "train.py")
+    listed = runyard("experiments", "list")
+
+    assert result.returncode != 0 and "leads out of the source folder" in result.stderr
+    assert listed.returncode == 0 and "refused" not in listed.stdout
+
+
 def test_arguments_need_no_dashes_before_them(project: Path) -> None:
     result = submit(project, "train.py", "--alpha=1", "x", "--", "y")
 

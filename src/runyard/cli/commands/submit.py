@@ -18,6 +18,7 @@ from runyard.cli.plan_report import print_plan
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.documents import SweepReport
+from runyard.core.names import check_experiment_name
 from runyard.core.statuses import RunStatus
 from runyard.sdk.runs.details import PollInterval, page_url
 from runyard.sdk.runs.run import Run
@@ -207,7 +208,9 @@ def _submit(ctx: cli.Context, job: PlannedJob, *, detach: bool, dry_run: bool, a
         plan = plan_run(planned_in, job.experiment, job.config, tags=job.tags)
         return print_json(plan) if as_json else print_plan(plan)
     workspace = Workspace.from_config()
-    run = submit_config(Experiment(workspace, job.experiment), job.config, tags=job.tags, display_name=job.display_name)
+    # The run makes the experiment: a submit that is refused leaves none behind.
+    experiment = Experiment._known(workspace, check_experiment_name(job.experiment))
+    run = submit_config(experiment, job.config, tags=job.tags, display_name=job.display_name)
     client = workspace._client
     page = plain(page_url(client, run._page))  # a link that signs in would stay in the logs of builds
     cli.echo(f"Run {plain(run.id)}\nPage {page}\n", err=True)
