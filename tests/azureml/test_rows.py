@@ -158,7 +158,7 @@ ROWS = [
     ("only changed files travel", "snapshots/test_cache.py:one_changed_file_sends_itself_and_its_ancestors"),
     ("no limits, a warning", "snapshots/test_walk.py:a_large_tree_is_taken_with_a_warning_that_names_the_biggest"),
     (".amlignore and .gitignore", "snapshots/test_ignore.py:amlignore_wins_over_gitignore"),
-    ("ignore files of subfolders", "snapshots/test_ignore.py:ignore_files_of_subfolders_are_not_read"),
+    ("ignore files of subfolders", "snapshots/test_ignore.py:ignore_files_of_subfolders_are_read"),
     ("an identical tree", "e2e/test_example.py:an_identical_tree_is_the_same_snapshot"),
     ("restore_snapshot", "sdk/test_run_snapshots.py:a_folder_is_stored_with_a_run_and_comes_back_as_a_zip"),
     ("outputs after a failure", "e2e/test_failures.py:a_checkpoint_saved_on_term_is_kept"),

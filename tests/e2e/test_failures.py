@@ -226,9 +226,9 @@ def test_what_cannot_start_is_found_at_submit(experiment: Experiment, project: P
         experiment.submit(ScriptRunConfig(source_directory=str(project), script="train.py"))
     assert "trian.py" in str(caught.value)
     (project / "train.py").touch()
-    with pytest.raises(AzureMLException, match="gpu-cluster"):
+    with pytest.raises(AzureMLException, match="no-such-cluster"):
         experiment.submit(
-            ScriptRunConfig(source_directory=str(project), script="train.py", compute_target="gpu-cluster")
+            ScriptRunConfig(source_directory=str(project), script="train.py", compute_target="no-such-cluster")
         )
     with pytest.raises(AzureMLException, match="nowhere"):
         experiment.submit(ScriptRunConfig(source_directory=str(project / "nowhere"), script="train.py"))
