@@ -9,7 +9,7 @@ import functools
 import os
 import struct
 import time
-from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple, Union
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats import journal
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Translate = Callable[[InvalidArgument], Exception]
 _CELL = journal.CELL
 _writers: List[JournalWriter] = []
+_SAID: Set[str] = set()
 _shared: Dict[Tuple[str, str], JournalWriter] = {}
 
 
@@ -104,17 +105,23 @@ class JournalWriter:
 
     def log_list(self, name: str, value: Iterable[object], description: str = "") -> None:
         """Append all items of an iterable to the metric; an empty one records nothing."""
+        if description:
+            _note_description()
         clean = values.to_name(name)
         items = values.to_scalars(clean, value)
         self._appender.append(*list_records(clean, items, time.monotonic_ns()))
 
     def log_row(self, name: str, description: Optional[str] = None, **columns: object) -> None:
         """Append one row to the table `name`."""
+        if description:
+            _note_description()
         clean = values.to_name(name)
         self.append(journal.ROW, {"name": clean, "columns": values.to_row(clean, columns), "t": time.monotonic_ns()})
 
     def log_table(self, name: str, value: Mapping[str, object], description: str = "") -> None:
         """Append the rows of {column: list, or scalar for one row} to the table `name`."""
+        if description:
+            _note_description()
         clean = values.to_name(name)
         columns = values.to_table(clean, value)
         if any(columns.values()):
@@ -203,6 +210,8 @@ def _make_log(
 
     def log(name: str, value: Any, description: str = "", step: Optional[int] = None) -> None:
         """Append one value to the metric `name`: a number, text, bool or None; numpy and torch scalars too."""
+        if description:
+            _note_description()
         try:
             kind, pack = packers[type(value)]
             fd, name_id = names[name]
@@ -245,6 +254,15 @@ def _make_log(
                 packers[cls] = packer
 
     return log, use_names
+
+
+def _note_description() -> None:
+    """Say once that descriptions of metrics are not kept."""
+    if "description" not in _SAID:
+        import logging  # most scripts give none
+
+        _SAID.add("description")
+        logging.getLogger("runyard.runtime").warning("The description of a metric is not kept; its name and value are.")
 
 
 def _forget_after_fork() -> None:

@@ -32,6 +32,13 @@ def note_without_effect(arguments: Mapping[str, Any]) -> None:
         warn_once(f"These arguments of Azure have no effect here: {', '.join(given)}.")
 
 
+def check_texts(**given: Any) -> None:
+    """Raises UserErrorException: an argument that is given is no text."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise UserErrorException(f"{name} must be a text, found {value!r:.100}.")
+
+
 def tag_texts(tags: Mapping[str, Any]) -> Dict[str, Optional[str]]:
     """Return tags as stored: values are text or None; others become text with a warning."""
     _check_mapping(tags, "tags")
@@ -61,6 +68,7 @@ def narrowed(
     status: Union[str, Sequence[str], None],
 ) -> Dict[str, Any]:
     """Return what these mean to a list of runs."""
+    check_texts(type=type)
     return {
         "type": type,
         "tag": filters(tags),

@@ -122,11 +122,11 @@ class AbstractDataset(AzureClass):
 
     def take_sample(self: D, probability: float, seed: Optional[int] = None) -> D:
         """Return about that part, always the same ones for a seed."""
-        return self._with({"do": "sample", "fraction": part_of_one(probability), "seed": seed})
+        return self._with({"do": "sample", "fraction": part_of_one(probability), "seed": checked_seed(seed)})
 
     def random_split(self: D, percentage: float, seed: Optional[int] = None) -> Tuple[D, D]:
         """Return two datasets that share it out; `percentage` is about the first one's part."""
-        step = {"do": "split", "fraction": part_of_one(percentage), "seed": seed}
+        step = {"do": "split", "fraction": part_of_one(percentage), "seed": checked_seed(seed)}
         return self._with(step), self._with({**step, "rest": True})
 
     def register(
@@ -247,6 +247,12 @@ def _count(count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise UserErrorException(f"A count is a whole number, found {count!r}.")
     return count
+
+
+def checked_seed(seed: Any) -> Any:
+    if seed is None or (isinstance(seed, (int, str)) and not isinstance(seed, bool)) or hasattr(seed, "__index__"):
+        return seed if seed is None or isinstance(seed, str) else int(seed)
+    raise UserErrorException(f"A seed is a whole number, found {seed!r:.100}.")
 
 
 def part_of_one(value: Any) -> float:

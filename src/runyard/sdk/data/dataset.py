@@ -66,6 +66,8 @@ def header_of(header: Any) -> Any:
         return FIRST_ONLY
     if header is PromoteHeadersBehavior.COMBINE_ALL_FILES_HEADERS:
         return COMBINED
+    if not isinstance(header, (bool, int, PromoteHeadersBehavior)) and header is not None:
+        raise UserErrorException(f"header is True, False or one of PromoteHeadersBehavior, found {header!r:.100}.")
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
 
 
@@ -436,7 +438,12 @@ class Dataset(AzureClass):
         """
         if name is None and id is None:
             raise UserErrorException("Dataset.get(workspace, ...) needs the name or the id of a dataset.")
-        return Dataset.get_by_name(workspace, name) if name is not None else Dataset.get_by_id(workspace, str(id))
+        if name is None:
+            return Dataset.get_by_id(workspace, str(id))
+        found = Dataset.get_by_name(workspace, name)
+        if id is not None and found.id != id:
+            raise UserErrorException(f"The dataset {name!r} has the id {found.id!r}, not {id!r}. Give one of both.")
+        return found
 
     @staticmethod
     def list(workspace: Workspace) -> List[AnyDataset]:

@@ -16,7 +16,7 @@ from runyard.data.datastores import (
 )
 from runyard.data.folder import clean_data_path
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import note_without_effect
+from runyard.sdk.config.texts import check_texts, note_without_effect
 from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
 from runyard.sdk.data.inputs import DataReference, reference_name
 from runyard.sdk.errors import raises_azure_errors, unsupported
@@ -492,6 +492,8 @@ class AzureBlobDatastore(Datastore):
         if container_name is None and account_name is None:
             super().__init__(workspace, name)
             return
+        check_texts(container_name=container_name, account_name=account_name, endpoint=endpoint, sas_token=sas_token)
+        check_texts(account_key=account_key)
         if not (name and container_name and account_name):
             raise UserErrorException("A datastore that is not registered needs name, container_name and account_name.")
         note_without_effect(

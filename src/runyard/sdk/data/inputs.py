@@ -14,6 +14,7 @@ from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, DatasetInputSpe
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.config.texts import check_texts
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
@@ -195,6 +196,9 @@ class DataPath(AzureClass):
     ) -> None:
         if (datastore is not None and datastore_name) or (path_on_datastore is not None and relative_path is not None):
             raise UserErrorException("datastore_name and relative_path stand for datastore and path_on_datastore.")
+        if datastore is not None and not hasattr(datastore, "datastore_type"):
+            raise UserErrorException(f"datastore must be a Datastore, found {type(datastore).__name__}.")
+        check_texts(name=name, datastore_name=datastore_name)
         self._datastore = datastore
         self._datastore_name = datastore_name
         self.path_on_datastore = (

@@ -30,6 +30,7 @@ from runyard.core.errors import NotFound
 from runyard.core.specs import MOUNT, TABULAR, DatasetInputSpec, DataSource
 from runyard.data.datasets import DataFile, bring_dataset, fetch_all, list_files, opened_once
 from runyard.data.references import Node
+from runyard.sdk.config.texts import check_texts
 from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name, values_of
 from runyard.sdk.data.conditions import ColumnCondition, Condition, condition_of, stream_source
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
@@ -212,6 +213,7 @@ class TabularDataset(AbstractDataset):
             fine_grain_timestamp: the older name of `timestamp`; `coarse_grain_timestamp` of `partition_timestamp`.
         """
         fine, coarse = timestamp or fine_grain_timestamp, partition_timestamp or coarse_grain_timestamp
+        check_texts(timestamp=fine, partition_timestamp=coarse)
         if coarse and (not fine or fine == coarse):
             raise UserErrorException("partition_timestamp needs a timestamp beside it, which is another column.")
         named = {"timestamp": fine or "", "partition_timestamp": coarse or ""}

@@ -17,6 +17,7 @@ from runyard.core.errors import NotFound, RunyardError
 from runyard.data.datasets import compile_pattern
 from runyard.data.transfer import for_all
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.config.texts import check_texts
 from runyard.sdk.data.conditions import ColumnCondition
 from runyard.sdk.data.dataset import FileDatasetFactory, TabularDatasetFactory
 from runyard.sdk.data.datastore_files import progress
@@ -129,6 +130,11 @@ class OpenDataset(AzureClass):
         cols: Optional[Sequence[str]] = None,
         enable_telemetry: bool = True,
     ) -> None:
+        for name, value in (("start_date", start_date), ("end_date", end_date)):
+            if value is not None and not hasattr(value, "isoformat"):
+                raise UserErrorException(f"{name} must be a datetime, found {value!r:.100}.")
+        if cols is not None and (isinstance(cols, str) or not hasattr(cols, "__iter__")):
+            raise UserErrorException(f"cols must be a list of columns, found {cols!r:.100}.")
         self._span = (start_date, end_date)
         self._cols = cols
 
@@ -212,6 +218,7 @@ class PublicHolidays(OpenDataset):
 
     def __init__(self, country_or_region: str = "", *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        check_texts(country_or_region=country_or_region)
         self._country = country_or_region
 
     def to_pandas_dataframe(self) -> Any:

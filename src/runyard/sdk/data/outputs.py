@@ -14,7 +14,7 @@ from runyard.core.statuses import RunStatus
 from runyard.data.datastores import DEFAULT
 from runyard.data.folder import clean_data_path
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import note_without_effect
+from runyard.sdk.config.texts import check_texts, note_without_effect
 from runyard.sdk.data.inputs import DatasetConsumptionConfig, reference_name
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -58,6 +58,7 @@ class OutputDatasetConfig(AzureClass):
         self, name: str, description: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None
     ) -> Any:
         """Register it as a dataset when the run has ended well."""
+        check_texts(description=description)
         if not isinstance(name, str) or not name:
             raise UserErrorException(f"The name of a dataset is a text that is not empty, found {name!r}.")
         if tags is not None and not isinstance(tags, Mapping):
@@ -224,9 +225,9 @@ class OutputTabularDatasetConfig(OutputFileDatasetConfig):
         self, percentage: float, seed: Optional[int] = None
     ) -> Tuple[OutputTabularDatasetConfig, OutputTabularDatasetConfig]:
         """Return two tables that share the rows out; `percentage` is about the first one's part."""
-        from runyard.sdk.data.abstract_dataset import part_of_one
+        from runyard.sdk.data.abstract_dataset import checked_seed, part_of_one
 
-        step = {"do": "split", "fraction": part_of_one(percentage), "seed": seed}
+        step = {"do": "split", "fraction": part_of_one(percentage), "seed": checked_seed(seed)}
         return self._step(step), self._step({**step, "rest": True})
 
     def as_input(self, name: Optional[str] = None) -> DatasetConsumptionConfig:

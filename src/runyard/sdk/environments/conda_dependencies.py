@@ -155,13 +155,13 @@ class CondaDependencies(AzureClass):
         self._pip.insert(0, f"--index-url {_checked(index_url)}")
 
     def add_tensorflow_pip_package(self, core_type: str = "cpu", version: Optional[str] = None) -> None:
-        self.add_pip_package(_tensorflow(core_type) + (f"=={version}" if version else ""))
+        self.add_pip_package(_tensorflow(core_type) + (f"=={_version(version)}" if version else ""))
 
     def add_tensorflow_conda_package(self, core_type: str = "cpu", version: Optional[str] = None) -> None:
-        self.add_conda_package(_tensorflow(core_type) + (f"={version}" if version else ""))
+        self.add_conda_package(_tensorflow(core_type) + (f"={_version(version)}" if version else ""))
 
     def add_cntk_package(self, core_type: str = "cpu") -> None:
-        self.add_pip_package("cntk" if core_type == "cpu" else "cntk-gpu")
+        self.add_pip_package("cntk-gpu" if _tensorflow(core_type).endswith("-gpu") else "cntk")
 
     @staticmethod
     def merge_requirements(requirements: Iterable[str]) -> List[str]:
@@ -287,6 +287,12 @@ def _tensorflow(core_type: str) -> str:
     if core_type not in ("cpu", "gpu"):
         raise UserErrorException(f"core_type must be 'cpu' or 'gpu', found {core_type!r}.")
     return "tensorflow" if core_type == "cpu" else "tensorflow-gpu"
+
+
+def _version(value: Any) -> str:
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise UserErrorException(f"A version is a text such as '2.15', found {value!r:.100}.")
 
 
 def _list_of(value: Iterable[str], what: str) -> List[str]:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Union
 
 from runyard.sdk.config.objects import SealedConfig
-from runyard.sdk.config.texts import note_without_effect
+from runyard.sdk.config.texts import check_texts, note_without_effect
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.errors import raises_azure_errors
 
@@ -118,6 +118,7 @@ class DockerBuildContext(SealedConfig):
         location: Optional[str] = None,
         dockerfile_path: str = "Dockerfile",
     ) -> None:
+        check_texts(location_type=location_type, location=location, dockerfile_path=dockerfile_path)
         self.location_type = location_type
         self.location = location
         self.dockerfile_path = dockerfile_path

@@ -288,7 +288,7 @@ def plan_container(
         username=registry.username or "",
         password=registry.password or "",
         shared_volumes=bool(runtime.shared_volumes),
-        shm_size=str(runtime.shm_size or ""),
+        shm_size=_shm_size(runtime.shm_size),
         arguments=_words(runtime.arguments),
     )
     if not environment.python.user_managed_dependencies:
@@ -304,6 +304,12 @@ def plan_container(
         conda_packages=[],
         conda_channels=[],
     )
+
+
+def _shm_size(value: Any) -> str:
+    if value is None or isinstance(value, (str, int)):
+        return str(value or "")
+    raise UserErrorException(f"docker.shm_size must be a text such as '2g', found {value!r:.100}.")
 
 
 def _words(arguments: Any) -> List[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from runyard.core.errors import SubmitRejected
-from runyard.sdk.config.texts import warn
+from runyard.sdk.config.texts import check_texts, warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import ContainerRegistry, DockerBuildContext, Environment
 from runyard.sdk.environments.requirements_file import read_requirements
@@ -27,6 +27,7 @@ _INSTRUCTION = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:FROM|ARG)\s", re.IGNORECASE)
 def from_pip(name: str, path: str, pip_version: Optional[str] = None) -> Environment:
     environment = Environment(name)
     made = CondaDependencies.create(pip_packages=read_requirements(os.fspath(path)))
+    check_texts(pip_version=pip_version)
     if pip_version is not None:
         made.add_conda_package(f"pip={pip_version}")
     environment.python.conda_dependencies = made

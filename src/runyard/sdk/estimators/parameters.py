@@ -58,6 +58,7 @@ OLD_NAMES = {
 }
 _PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
 _IMAGES = ("custom_docker_image", "image_registry_details")
+_TEXTS = ("vm_size", "vm_priority", "entry_script", "custom_docker_image", "shm_size")
 _COUNTS = ("node_count", "process_count_per_node", "worker_count", "parameter_server_count")
 _TRAININGS = {
     "mpi": (Mpi, MpiConfiguration),
@@ -104,6 +105,9 @@ def given_names(values: Mapping[str, Any], names: Sequence[str]) -> Tuple[str, .
 
 def check_parameters(owner: str, values: Mapping[str, Any], backends: Sequence[str]) -> None:
     """Raises TrainingException, or UserErrorException for packages beside a Python of the user's own."""
+    for name in _TEXTS:
+        if values[name] is not None and not isinstance(values[name], str):
+            raise training_error(f"{name} is {values[name]!r:.100}.", why="It must be a text.")
     _check_target(values)
     _check_environment(values)
     for name in _COUNTS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tu
 from runyard.core.machine.progress import Progress
 from runyard.core.names import PLAIN_NAME, clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import ModelSpec, ModelVersion
+from runyard.sdk.config.texts import warn_once
 from runyard.sdk.exceptions import WebserviceException
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def upload(client: Client, path: str, spec: ModelSpec, *, child_paths: Optional[
         )
     base, is_folder = os.path.basename(source), os.path.isdir(source)
     found = list(_walk(source, base)) if is_folder else [(base, source)]
+    if child_paths and not is_folder:
+        warn_once(f"child_paths choose files of a folder; `{path}` is a file and is registered as it is.")
+    if child_paths is not None and (isinstance(child_paths, str) or not isinstance(child_paths, Sequence)):
+        raise WebserviceException(f"child_paths must be a list of paths, found {child_paths!r:.100}.")
     wanted = {clean_file_name(f"{base}/{child}") for child in child_paths or ()} if is_folder else set()
     chosen = [(name, where) for name, where in found if not wanted or _is_wanted(name, wanted)]
     if not chosen:

@@ -9,7 +9,7 @@ from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import note_without_effect, user_name
+from runyard.sdk.config.texts import check_texts, note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.models.files import download, matches, model_folder, plain_form, upload
@@ -187,6 +187,7 @@ class Model(AzureClass):
             tags: `['key', ['key', 'value']]`: those that have all of them; `properties` alike.
             latest: only the latest version of each name.
         """
+        check_texts(name=name, run_id=run_id, dataset_id=dataset_id, model_framework=model_framework)
         versions = _calls(workspace).list(workspace.name, name=name)
         if latest:
             versions = list({one.name: one for one in versions}.values())
@@ -322,6 +323,11 @@ def describe_model(
     if framework_version and not framework:
         raise WebserviceException("model_framework_version is given without model_framework.")
     samples = [(SAMPLE_INPUT, sample_input_dataset), (SAMPLE_OUTPUT, sample_output_dataset)]
+    _check_samples(sample_input_dataset, sample_output_dataset)
+    if resource_configuration is not None and not hasattr(resource_configuration, "memory_in_gb"):
+        raise WebserviceException(
+            f"resource_configuration is a {type(resource_configuration).__name__}, not a ResourceConfiguration."
+        )
     named = [*(datasets or ()), *((purpose, dataset) for purpose, dataset in samples if dataset is not None)]
     return ModelSpec(
         description=description or "",
@@ -336,6 +342,12 @@ def describe_model(
         run_id=run_id,
         created_by=user_name(),
     )
+
+
+def _check_samples(*datasets: Any) -> None:
+    for dataset in datasets:
+        if dataset is not None and not isinstance(dataset, str) and not hasattr(dataset, "id"):
+            raise WebserviceException(f"A sample dataset is a dataset or the id of one, found {dataset!r:.100}.")
 
 
 def _texts(what: str, values: Optional[Mapping[str, Any]]) -> Dict[str, str]:

@@ -219,7 +219,11 @@ class RunConfiguration(SealedConfig):
         """Set the compute target by its name; an object that has a `name` is stored by it, None is this machine."""
         if value is None:
             value = "local"
-        self._target = value if isinstance(value, str) else str(getattr(value, "name", value))
+        if not isinstance(value, str) and not isinstance(getattr(value, "name", None), str):
+            raise UserErrorException(
+                f"target is the name of a compute target, or the target itself, found {value!r:.100}."
+            )
+        self._target = value if isinstance(value, str) else value.name
 
     @property
     def resources(self) -> Resources:

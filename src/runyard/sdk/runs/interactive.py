@@ -19,7 +19,7 @@ from runyard.runtime.context import get_writer
 from runyard.sdk.azure_class import missing_member
 from runyard.sdk.config.texts import user_name, warn
 from runyard.sdk.errors import azure_error, raises_azure_errors
-from runyard.sdk.exceptions import AzureMLException
+from runyard.sdk.exceptions import AzureMLException, UserErrorException
 from runyard.sdk.runs.attach import find_host, start_external_supervisor, this_process
 from runyard.sdk.runs.context import open_runs
 from runyard.sdk.runs.details import PollInterval
@@ -312,8 +312,10 @@ def _child_log(run_id: str) -> str:
 
 def _made_folder(outputs: Any) -> Optional[str]:
     """Return the absolute path of an outputs folder, made when missing; None when none is wanted."""
-    if not isinstance(outputs, (str, os.PathLike)) or not os.fspath(outputs):
+    if not outputs:
         return None
+    if not isinstance(outputs, (str, os.PathLike)):
+        raise UserErrorException(f"outputs is the path of a folder, found {outputs!r:.100}.")
     os.makedirs(outputs, exist_ok=True)
     return os.path.abspath(os.fspath(outputs))
 

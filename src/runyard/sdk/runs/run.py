@@ -28,7 +28,15 @@ from runyard.core.formats.filters import quoted
 from runyard.core.names import check_run_id, clean_file_name, make_uuid, true_file_name
 from runyard.core.specs import SWEEP_TYPE
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import narrowed, note_without_effect, property_texts, tag_texts, warn
+from runyard.sdk.config.texts import (
+    check_texts,
+    narrowed,
+    note_without_effect,
+    property_texts,
+    tag_texts,
+    warn,
+    warn_once,
+)
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.runs import details, files, lifecycle, metrics
 from runyard.sdk.runs.files import Source
@@ -306,6 +314,9 @@ class Run(AzureClass):
             rank: of a job of several processes only what this one logged: its number, or `"lowest"` for the lowest
                 that logged the metric. Without it the values of all, in order of time.
         """
+        check_texts(name=name, run_type=run_type)
+        if run_type is not None and not recursive:
+            warn_once("run_type narrows get_metrics(recursive=True); of one run it has no effect.")
         return metrics.get_metrics(self, name, recursive=recursive, run_type=run_type, populate=populate, rank=rank)
 
     @property

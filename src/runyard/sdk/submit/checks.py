@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _LOOK_AT = 2000  # files to look at for a near name
+_FRAMEWORKS = ("python", "tensorflow", "pytorch", "cntk", "chainer", "r", "custom")
 _WITHOUT_EFFECT = (
     "priority",
     "history.snapshot_project",
@@ -187,6 +188,11 @@ def report_azure_only(config: RunConfiguration) -> None:
             "Spark jobs are not run (framework = 'PySpark').",
             why="Runyard starts Python scripts and shell commands.",
             hint="Set run_config.framework = 'Python', or start Spark yourself: command='spark-submit train.py'.",
+        )
+    if str(config.framework).lower() not in _FRAMEWORKS:
+        warn_once(
+            f"run_config.framework {config.framework!r} is not known here ({', '.join(_FRAMEWORKS)}); "
+            "the script is started as Python starts one."
         )
     default = RunConfiguration()
     names = [name for name in _WITHOUT_EFFECT if _setting(config, name) != _setting(default, name)]

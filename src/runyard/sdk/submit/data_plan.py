@@ -210,7 +210,7 @@ def _read(name: str, value: Any) -> DataReferenceConfiguration:
 
 
 def _add(found: References, name: str, config: DataReferenceConfiguration) -> None:
-    if not config.data_store_name:
+    if not isinstance(config.data_store_name, str) or not config.data_store_name:
         raise UserErrorException(f"The data reference {name!r} names no datastore (datastore_name).")
     spec = DataReferenceSpec(
         datastore=str(config.data_store_name),

@@ -100,7 +100,7 @@ class HyperDriveConfig(AzureClass):
         self.run_config = run_config
         self.resume_from = _parents(resume_from, self)
         self.resume_child_runs = _children(resume_child_runs)
-        self.custom_run_id = custom_run_id
+        self.custom_run_id = None if custom_run_id is None else check_run_id(custom_run_id)
         _check_bayesian(self)
 
     @property
@@ -237,9 +237,7 @@ def _as_list(given: Any) -> List[Any]:
 
 def sweep_run_id(config: HyperDriveConfig) -> str:
     """Return the sweep's run id: `HD_<uuid>`, or the one asked for."""
-    if config.custom_run_id is not None:
-        return check_run_id(config.custom_run_id)
-    return make_sweep_id()
+    return config.custom_run_id or make_sweep_id()
 
 
 def plan_sweep(config: HyperDriveConfig) -> SweepSpec:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 
 from runyard.core.names import check_experiment_name
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import tag_texts
+from runyard.sdk.config.texts import check_texts, tag_texts
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
@@ -147,6 +147,7 @@ class Experiment(AzureClass):
         """Return the experiments of a workspace. `view_type`: ActiveOnly, All or ArchivedOnly."""
         if view_type not in VIEWS:
             raise UserErrorException(f"view_type must be one of {', '.join(VIEWS)}, found {view_type!r}.")
+        check_texts(experiment_name=experiment_name)
         found = workspace._client.experiments.list(workspace.name, view=view_type, name=experiment_name)
         return [Experiment._known(workspace, one.name, one) for one in found if _has_tags(one.tags, tags)]
 

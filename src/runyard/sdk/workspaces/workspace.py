@@ -9,7 +9,7 @@ from runyard.core.errors import NotFound
 from runyard.core.names import check_workspace_name
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
-from runyard.sdk.config.texts import note_without_effect
+from runyard.sdk.config.texts import check_texts, note_without_effect, warn_once
 from runyard.sdk.errors import azure_error, raises_azure_errors, unsupported
 from runyard.sdk.exceptions import ProjectSystemException, UserErrorException, WorkspaceException
 from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, get_client, read_config, write_config
@@ -69,6 +69,7 @@ class Workspace(AzureClass):
         _client: Optional[Client] = None,
     ) -> None:
         name = check_workspace_name(workspace_name or DEFAULT_NAME)
+        check_texts(sku=sku)
         self._client: Client = _client or get_client()
         self._record: Optional[records.Workspace] = self._client.workspaces.put(
             name, subscription_id=subscription_id or "", resource_group=resource_group or "", tags=tags
@@ -76,6 +77,8 @@ class Workspace(AzureClass):
         self._name = name
         self._sku = sku
         self._auth = check_auth(auth)
+        if _client is None:  # from_config() takes a file as Azure wrote it
+            _note_other(self._record, subscription_id=subscription_id, resource_group=resource_group, tags=tags)
 
     @classmethod
     def _inside_run(cls, client: Client, name: str) -> Workspace:
@@ -215,6 +218,7 @@ class Workspace(AzureClass):
         subscription_id: Optional[str] = None, auth: Any = None, resource_group: Optional[str] = None
     ) -> Dict[str, List[Workspace]]:
         """Return the workspaces by name, each in a list of one."""
+        check_texts(subscription_id=subscription_id, resource_group=resource_group)
         found = get_client().workspaces.list()
         return {
             record.name: [Workspace(workspace_name=record.name, auth=auth)]
@@ -458,3 +462,12 @@ def _from_file(path: str, auth: Any) -> Workspace:
     config = read_config(path)
     client = get_client(config.runyard_url, path)
     return Workspace(config.subscription_id, config.resource_group, config.workspace_name, auth=auth, _client=client)
+
+
+def _note_other(record: Optional[records.Workspace], **given: Any) -> None:
+    """Say what a workspace that is there has otherwise: its name alone decides which one it is."""
+    other = [name for name, value in given.items() if value and value != getattr(record, name)]
+    if record is not None and other:
+        warn_once(
+            f"The workspace `{record.name}` is there and keeps its own {', '.join(other)}: ws.update(...) changes tags."
+        )
