@@ -126,8 +126,9 @@ def test_names_that_leave_the_folder_are_refused(
 @pytest.mark.parametrize(
     ("name", "prefix", "written"),
     [
-        ("outputs\\..\\..\\escaped", "out", b"puts\\..\\..\\escaped"),
-        ("%2e%2e%2fescaped", "%2e%2e%2f", b"escaped"),
+        ("outputs\\..\\..\\escaped", "out", b"outputs\\..\\..\\escaped"),
+        ("%2e%2e%2fescaped", "%2e%2e%2f", b"%2e%2e%2fescaped"),
+        ("deep/%2e%2e%2fescaped", "deep", b"%2e%2e%2fescaped"),
         ("..%2fescaped", "", b"..%2fescaped"),
         ("\uf0ff\x1b[2J\n", "", b"\xff\x1b[2J\n"),
         ("outputs/a../escaped", "outputs/a", b"outputs/a../escaped"),  # less its beginning it would lead out

@@ -73,7 +73,7 @@ def test_a_file_is_downloaded_to_a_name_a_folder_or_here(
         ({"prefix": "outputs/model"}, {"outputs/model/sub.txt": "sub", "outputs/model/weights.bin": "weights"}),
         ({"prefix": "outputs/model", "append_prefix": False}, {"sub.txt": "sub", "weights.bin": "weights"}),
         ({"prefix": "outputs/model/", "append_prefix": False}, {"sub.txt": "sub", "weights.bin": "weights"}),
-        ({"prefix": "outputs/model/sub.txt", "append_prefix": False}, {"sub.txt": "sub"}),
+        ({"prefix": "outputs/model/sub.txt", "append_prefix": False}, {"outputs/model/sub.txt": "sub"}),
         ({"prefix": "outputs", "output_paths": ["one", "two/three"]}, {"one": "sub", "two/three": "weights"}),
         ({"prefix": "no such"}, {}),
     ],

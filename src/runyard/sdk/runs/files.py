@@ -267,8 +267,12 @@ def _download_path(name: str, target: Optional[str]) -> str:
 
 
 def _without_prefix(name: str, prefix: str) -> str:
-    """Return the rest of a file's name; the whole where the rest alone would lead out of the folder it goes to."""
-    rest = name[len(prefix) :].lstrip("/") or os.path.basename(name)
+    """Return the rest of a file's name, where the prefix is a folder.
+
+    The whole where it is none, as Azure's, or where the rest alone would lead out of the folder it goes to.
+    """
+    folder = prefix.rstrip("/") + "/"
+    rest = name[len(folder) :] if name.startswith(folder) else name
     return name if {"", ".", ".."} & set(rest.split("/")) else rest
 
 
