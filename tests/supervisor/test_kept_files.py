@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import runyard
 from runyard.core.specs import DatasetOutputSpec, JobSpec, RunSpec
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.work_tree import KeepRules, WorkTree
@@ -38,6 +39,25 @@ def test_new_files_that_are_not_kept_are_named_with_what_to_type(site: Site) -> 
         "ScriptRunConfig(keep=['runs', 'config.yml', 'model.pt', 'odd name'])."
     ]
     assert sorted(run.files) == ["events.out.tfevents.1", "outputs/o.txt"]
+
+
+def test_files_that_the_script_uploaded_itself_are_not_called_lost(site: Site) -> None:
+    script = """
+import os, sys
+sys.path.insert(0, os.environ["TEST_SOURCE"])
+from azureml.core import Run
+for name in ("model.pkl", "later.pkl"):
+    open(name, "w").write("model")
+    Run.get_context().upload_file("models/" + name, name)
+open("later.pkl", "a").write("changed")
+"""
+    source = str(runyard.__path__[0]).rpartition("/")[0]
+    run = site.prepare(script, variables={"TEST_SOURCE": source}).start().wait()
+
+    assert run.status == "Completed", run.error
+    assert [text.partition(". Keep")[0] for text in lost(run.warnings)] == [
+        "1 file (12 bytes) outside ./outputs and ./logs was not kept: later.pkl"
+    ]
 
 
 @pytest.mark.parametrize("ending", ["ok", "failed", "canceled"])
@@ -83,13 +103,13 @@ def test_data_caches_and_virtual_environments_are_not_called_lost(tmp_path: Path
     work = tmp_path / "work"
     (work / "outputs").mkdir(parents=True)
     tree = WorkTree(RunFolder(str(tmp_path)), job)
-    assert tree.describe_lost() == ""  # nothing was restored yet
+    assert tree.describe_lost({}) == ""  # nothing was restored yet
     tree.remember()
     for name in ("results/a", "outputs/b", ".cache/c", "env/pyvenv.cfg", "env/lib/d", "sub/.git/e"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("new")
     os.symlink("/etc/passwd", work / "link")
 
-    assert tree.describe_lost() == ""
+    assert tree.describe_lost({}) == ""
     (work / "sub" / "f").write_text("new")
-    assert WorkTree(RunFolder(str(tmp_path)), job).describe_lost().startswith("1 file (3 bytes)")
+    assert WorkTree(RunFolder(str(tmp_path)), job).describe_lost({}).startswith("1 file (3 bytes)")

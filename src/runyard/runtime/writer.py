@@ -154,7 +154,9 @@ class JournalWriter:
         """
         clean = clean_file_name(name)
         path, size = copy_upload(self.run_folder, source)
-        self.append(journal.FILE, {"name": clean, "path": path, "size": size})
+        # Where it came from: the work folder's file is not called lost then.
+        origin = {"source": os.path.abspath(source)} if isinstance(source, (str, os.PathLike)) else {}
+        self.append(journal.FILE, {"name": clean, "path": path, "size": size, **origin})
         return size
 
     def fail(self, error_details: object = None, error_code: Optional[str] = None) -> None:

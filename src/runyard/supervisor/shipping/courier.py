@@ -154,7 +154,7 @@ class Courier:
 
     def _warn_of_lost_files(self) -> None:
         """Say on the run which new files of its work folder are not stored. A later attempt says it for itself."""
-        lost = "" if self.reporter.is_superseded else self.cargo.tree.describe_lost()
+        lost = "" if self.reporter.is_superseded else self.cargo.tree.describe_lost(self.cargo.uploads.sources)
         if lost:
             self.reporter.warn("files", lost)
 

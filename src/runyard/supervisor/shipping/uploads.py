@@ -233,6 +233,7 @@ class ExplicitUploads:
         self._finished: Set[Key] = set()
         self.loop = ShippingLoop("uploads", self.step, every_s=60.0)
         self.uploaded_at: Dict[str, float] = {}
+        self.sources: Dict[str, int] = {}  # paths that were uploaded from, with their sizes then
 
     def is_done(self, segment: Segment, record: journal.LongRecord) -> bool:
         """Return whether the record's file is stored or refused; the first call queues its upload. Never waits."""
@@ -241,6 +242,9 @@ class ExplicitUploads:
             if key not in self._known:
                 self._known.add(key)
                 self._waiting.append(_task_of(key, str(segment.header.get("run") or self._run_id), record.payload))
+                source, size = record.payload.get("source"), record.payload.get("size")
+                if isinstance(source, str) and isinstance(size, int):
+                    self.sources[source] = size
                 self.loop.wake()
             return key in self._finished
 

@@ -13,7 +13,7 @@ import stat
 import threading
 import time
 from fnmatch import translate
-from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Pattern, Sequence, Tuple
 
 from runyard.core.names import EVENT_FILE_MARK
 from runyard.core.specs import JobSpec
@@ -114,8 +114,12 @@ class WorkTree:
                 self._again_at[root] = began + max(LEAST_PAUSE_S, PAUSE * (time.monotonic() - began))
             return self._found[root]
 
-    def describe_lost(self) -> str:
-        """Return one line about the new files that are not stored, and how to keep them; "" when there are none."""
+    def describe_lost(self, uploaded: Mapping[str, int]) -> str:
+        """Return one line about the new files that are not stored, and how to keep them; "" when there are none.
+
+        Args:
+            uploaded: paths that the script gave to `upload_file` and its like, with their sizes then.
+        """
         if self._job.interactive_pid is not None or not self._is_ready():
             return ""
         lost: Dict[str, Tuple[int, int]] = {}  # number and size by the first part of the name
@@ -127,7 +131,7 @@ class WorkTree:
                     is_whole = False
                     break
                 size = self._size_if_lost(root, name, path)
-                if size is not None:
+                if size is not None and uploaded.get(os.path.join(os.path.realpath(root), name)) != size:
                     top = name.split("/")[0] + ("/" if "/" in name else "")
                     count, total = lost.get(top, (0, 0))
                     lost[top] = (count + 1, total + size)
