@@ -37,3 +37,8 @@ def test_a_local_target_is_this_machine() -> None:
     assert LocalTarget.deserialize_from_dict("local", {"type": "local"}).name == "local"
     with pytest.raises(ComputeTargetException, match="'gpu' is a target of type 'amlcompute'"):
         LocalTarget.deserialize_from_dict("gpu", {"type": "amlcompute"})
+
+
+def test_a_name_that_no_target_can_have_is_an_error_of_the_target(workspace: Workspace) -> None:
+    with pytest.raises(ComputeTargetException, match="'a bad name!' is not a valid name"):
+        ComputeTarget.create(workspace, "a bad name!", AmlCompute.provisioning_configuration(max_nodes=1))

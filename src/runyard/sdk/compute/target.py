@@ -20,6 +20,7 @@ from runyard.core.compute import (
     check_compute_name,
     check_target_name,
 )
+from runyard.core.names import check_plain_name
 from runyard.core.statuses import RunStatus
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import azure_error, raises_azure_errors, translates
@@ -79,7 +80,7 @@ class ComputeTarget(AzureClass):
 
         Raises:
             UserErrorException: a name that is taken for good (`local`, `amlcompute`, `containerinstance`).
-            ComputeTargetException: there is another target of that name.
+            ComputeTargetException: it is no name, or there is another target of that name.
         """
         return _make(workspace, name, provisioning_configuration, "create", "provisioning", _A_POOL)
 
@@ -296,6 +297,8 @@ def _class_of(kind: str) -> Type[ComputeTarget]:
 
 
 def _make(workspace: Workspace, name: str, configuration: Any, verb: str, kind: str, example: str) -> ComputeTarget:
+    with compute_errors():
+        check_plain_name(name)
     check_compute_name(name)
     make_spec = getattr(configuration, "_spec", None)
     if make_spec is None or configuration._is_attach != (verb == "attach"):
