@@ -8,8 +8,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -31,18 +31,12 @@ def run_python(code: str, *arguments: Path) -> str:
     return done.stdout
 
 
-@contextmanager
-def open_to_all(folder: Path) -> Iterator[None]:
-    """Let another user reach `folder` for a while."""
-    closed = [place for place in (folder, *folder.parents) if not place.stat().st_mode & 0o001]
-    modes = [place.stat().st_mode for place in closed]
-    for place, mode in zip(closed, modes):
-        place.chmod(mode | 0o011)
-    try:
-        yield
-    finally:
-        for place, mode in zip(closed, modes):
-            place.chmod(mode)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user can reach; pytest's own are shared by workers and closed to others."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 def test_files_folders_links_and_modes_are_kept(project: Path, content: LocalContent, take: Take) -> None:
@@ -309,15 +303,14 @@ AS_NOBODY = """
     ("path", "mode", "fix"),
     [("sub/secret.bin", 0, "chmod u+r "), ("sub", 0, "chmod u+rx "), ("sub", 0o400, "chmod u+rx ")],
 )
-def test_what_cannot_be_read_is_named_with_what_to_type(tmp_path: Path, path: str, mode: int, fix: str) -> None:
-    project = tmp_path / "p"
+def test_what_cannot_be_read_is_named_with_what_to_type(open_folder: Path, path: str, mode: int, fix: str) -> None:
+    project = open_folder / "p"
     write(project, {"sub/secret.bin": "x"})
     if os.getuid() == 0:
         for place in (project, project / "sub", project / "sub" / "secret.bin"):
             os.chown(place, 65534, 65534)
     (project / path).chmod(mode)
-    with open_to_all(tmp_path):
-        said = run_python(AS_NOBODY, project, tmp_path / "home")
+    said = run_python(AS_NOBODY, project, open_folder / "home")
 
     assert f"`{path}` cannot be read" in said and "Permission denied" in said
     assert f"`{fix}'{path}'`" in said and f"`/{path}` to `.amlignore`" in said
