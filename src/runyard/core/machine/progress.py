@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional, TextIO
 
 FIRST_AFTER_S = 1.0
 REDRAW_S = 0.25
-EVERY_S = 1.5  # between two lines where nothing can be redrawn
+EVERY_S = 1.0  # between two lines where nothing can be redrawn
 LATER_EVERY_S, LATER_S = 10.0, 60.0  # after a minute, so that a long wait does not fill a log
 _BAR = 20
 
