@@ -55,7 +55,8 @@ def test_runs_are_filtered_by_status(workspace: Workspace) -> None:
         assert list(experiment.get_runs(status="Failed")) == []
 
 
-def test_what_cannot_be_registered_is_an_empty_dict_and_a_call(workspace: Workspace) -> None:
+def test_what_nobody_registered_is_an_empty_dict_and_a_call(workspace: Workspace) -> None:
+    workspace = Workspace.create("empty", exist_ok=True)  # other tests register in the default one
     for name in ("datasets", "models", "webservices", "images", "linked_services"):
         found = getattr(workspace, name)
         assert found == {} and found() == {} and "anything" not in found, name
