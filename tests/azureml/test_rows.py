@@ -54,7 +54,7 @@ ROWS = [
     ("texts that notebooks print", "sdk/test_with_server.py:the_default_workspace_has_texts_that_notebooks_print"),
     ("dict properties, also called", "sdk/test_workspace_rows.py:what_is_a_dict_since_1_0_can_be_called_as_in_2018"),
     ("get_run of any experiment", "sdk/test_with_server.py:a_submitted_run_is_found_waited_for_and_described"),
-    ("get_mlflow_tracking_uri", "sdk/test_deleting.py:what_cannot_be_registered_is_an_empty_dict_and_a_call"),
+    ("get_mlflow_tracking_uri", "sdk/test_deleting.py:what_nobody_registered_is_an_empty_dict_and_a_call"),
     ("delete", "sdk/test_workspace_rows.py:a_workspace_is_deleted_when_its_runs_have_ended"),
     ("authentication classes", "sdk/test_deleting.py:every_way_to_sign_in_is_taken_and_talks_to_nobody"),
     # Experiment
