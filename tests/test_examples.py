@@ -83,6 +83,7 @@ def test_the_guide_to_environments_works_word_for_word(
     (tmp_path / "my_project").mkdir()
     (tmp_path / "my_project" / "train.py").write_text("import joblib, os; print(os.environ['MESSAGE'], joblib.version)")
     (tmp_path / "requirements.txt").write_text("joblib\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\ndependencies = ["joblib"]\n')
     (tmp_path / "environment.yml").write_text("dependencies:\n- pip:\n  - joblib\n")
     (tmp_path / "submit.py").write_text("\n".join(blocks("docs/guides/environments.md", "python")))
 

@@ -13,7 +13,8 @@ from runyard.sdk.exceptions import HyperDriveConfigException
 class EarlyTerminationPolicy(AzureClass):
     """Base of the policies: one that Runyard knows by its name, with its properties.
 
-    `EarlyTerminationPolicy("Bandit", {"slack_factor": 0.1})` is a BanditPolicy, as the services of Azure read it.
+    `EarlyTerminationPolicy("Bandit", {"slack_factor": 0.1})` is a BanditPolicy, as the services of Azure read it. A
+    subclass with a NAME of its own, as plug-ins have, gives the evaluation interval and the delay instead.
 
     Raises:
         HyperDriveConfigException: there is no policy of that name, or it has other properties.
@@ -22,11 +23,16 @@ class EarlyTerminationPolicy(AzureClass):
     NAME = ""
 
     def __init__(self, name: str, properties: Optional[Mapping[str, Any]] = None) -> None:
+        if self.NAME:
+            interval = IntervalPolicy(name, properties or 0)  # type: ignore[arg-type]  # the two numbers
+            self._meant: EarlyTerminationPolicy = interval
+            self.evaluation_interval, self.delay_evaluation = interval.evaluation_interval, interval.delay_evaluation
+            return
         known: Dict[str, Type[IntervalPolicy]] = {kind.NAME: kind for kind in IntervalPolicy.__subclasses__()}
         if name not in known:
             raise HyperDriveConfigException(f"There is no policy {name!r}. Known: {', '.join(known)}.")
         try:
-            self._meant: EarlyTerminationPolicy = known[name](**(properties or {}))
+            self._meant = known[name](**(properties or {}))
         except TypeError as error:
             raise HyperDriveConfigException(f"The properties {properties!r} do not fit {name}: {error}.") from error
         self.NAME = name

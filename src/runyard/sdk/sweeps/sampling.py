@@ -49,6 +49,11 @@ class HyperParameterSampling(AzureClass):
     NAME = ""
     ALLOWED = EXPRESSIONS
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.NAME and cls.__init__ is HyperParameterSampling.__init__:  # a sampling of a plug-in
+            cls.__init__ = NamedSampling.__init__  # type: ignore[assignment,method-assign]  # takes no name, it has one
+
     def __init__(
         self,
         sampling_method_name: str,
