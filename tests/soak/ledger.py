@@ -135,10 +135,10 @@ def lines_of(client: Client, run_id: str) -> list[int]:
 def numbers_in(data: bytes) -> list[int]:
     """Return the numbers of a script's lines `<n>`.
 
-    On a full disk our own warning may stand between the halves of a line, and may itself have lost its head or its
-    end. It has no angle brackets and is one line, so it cannot bridge two lines of the script.
+    On a full disk warnings of ours may stand between the halves of a line; the first may have lost its head, the last
+    its end. They have no angle brackets, so they cannot bridge two lines of the script.
     """
-    joined = re.sub(rb"(<\d*)[^\n<>\d][^\n<>]*?\n?(\d*>)", rb"\1\2", data)
+    joined = re.sub(rb"(<\d*)[^\n<>\d][^\n<>]*?\n?(?:runyard: warning: [^\n<>]*?\n?)*(\d*>)", rb"\1\2", data)
     return [int(number) for number in re.findall(rb"<(\d+)>", joined)]
 
 

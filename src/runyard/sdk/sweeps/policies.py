@@ -26,7 +26,8 @@ class EarlyTerminationPolicy(AzureClass):
         if self.NAME:
             interval = IntervalPolicy(name, properties or 0)  # type: ignore[arg-type]  # the two numbers
             self._meant: EarlyTerminationPolicy = interval
-            self.evaluation_interval, self.delay_evaluation = interval.evaluation_interval, interval.delay_evaluation
+            self.evaluation_interval: int = interval.evaluation_interval
+            self.delay_evaluation: int = interval.delay_evaluation
             return
         known: Dict[str, Type[IntervalPolicy]] = {kind.NAME: kind for kind in IntervalPolicy.__subclasses__()}
         if name not in known:
