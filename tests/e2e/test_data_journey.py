@@ -65,7 +65,7 @@ def test_a_script_trains_on_a_mounted_dataset_and_all_it_made_is_found_again(
     assert details["status"] == "Completed", details
     assert (read["facts"]["name"], read["facts"]["version"], read["facts"]["files"]) == (name, 1, 2)
     assert read["facts"]["read"] == "read in place" and len(read["facts"]["fingerprint"]) == 64
-    assert run.get_metrics() == {"rows": 40, "logs/fit/accuracy": [1.0, 1.0, 1.0]}
+    assert run.get_metrics() == {"rows": 40, "accuracy": [1.0, 1.0, 1.0]}
     assert (model.version, model.run_id, model.model_framework) == (1, run.id, "ScikitLearn")
     [training] = model.datasets["training"]
     assert (training.name, training.version, training.id) == (name, 1, registered.id)
