@@ -64,7 +64,7 @@ def copy_nearby(
         source_fd = os.open(near.path, OPEN_FOLDER)
     except OSError:
         source_fd = -1
-    # The kernel does nearly all of the work, so threads help. It locks names by folder: a thread has its own folders.
+    # Copies are the kernel's work, so threads help. It locks names by folder: a thread has its own folders.
     from concurrent.futures import ThreadPoolExecutor  # only snapshots that did not come along with their job get here
 
     try:
@@ -79,7 +79,10 @@ def copy_nearby(
 
 
 class _Copier:
-    """Walks the folders in one thread, and has the files of each copied by another."""
+    """Walks the folders in one thread, and has the files of each copied by another.
+
+    Clones are made in the first thread itself: they are so short that threads only wait for each other.
+    """
 
     def __init__(self, umask: int, tell: Tell, pool: ThreadPoolExecutor, *, is_known: bool) -> None:
         self._is_known = is_known
@@ -87,6 +90,7 @@ class _Copier:
         self._tell = tell
         self._pool = pool
         self._jobs: Deque[Future[None]] = deque()
+        self._clones = True  # until the file systems turn out to have no reflinks
         self._copy: Callable[[int, int, int], int] = self._clone
 
     def fill(self, fd: int, folder: PlannedFolder, source_fd: int, known: Optional[Folder]) -> PlannedFolder:
@@ -106,6 +110,8 @@ class _Copier:
 
     def _begin(self, fd: int, files: List[FileEntry], source_fd: int, known: Folder) -> List[FileEntry]:
         """Have the files of one folder copied; return a list that holds those that could not be, once that is done."""
+        if self._clones:
+            return [entry for entry in files if not self._file(fd, entry, source_fd, known)]
         self.wait(_MOST_OPEN)
         left: List[FileEntry] = []
         fds = os.dup(fd), os.dup(source_fd)
@@ -178,7 +184,7 @@ class _Copier:
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-            self._copy = self._copy_in_kernel  # this pair of file systems has no reflinks
+            self._clones, self._copy = False, self._copy_in_kernel
             return self._copy(source, target, size)
         return os.fstat(target).st_size
 
