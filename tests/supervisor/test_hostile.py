@@ -106,7 +106,6 @@ def run_hostile(site: Site, names: list[str], *, canceled: bool, with_group: boo
         assert (job.folder / "cgroup.json").exists() == with_group
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("canceled", [False, True], ids=["ends", "canceled"])
 def test_nothing_is_left_of_a_hostile_program(site: Site, canceled: bool) -> None:
     with_group = killing.make_group(f"runyard-test-{os.getpid()}") is not None
@@ -116,7 +115,6 @@ def test_nothing_is_left_of_a_hostile_program(site: Site, canceled: bool) -> Non
     run_hostile(site, list(SCRIPTS), canceled=canceled, with_group=with_group)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("canceled", [False, True], ids=["ends", "canceled"])
 def test_nothing_is_left_where_no_cgroup_can_be_made(site: Site, canceled: bool) -> None:
     run_hostile(site, list(SCRIPTS), canceled=canceled, with_group=False)
