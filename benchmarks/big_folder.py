@@ -8,7 +8,6 @@ The longest silence between submit and the first line is measured as well. RUNYA
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from figures import report
 from private_home import private_home
+from source_tree import write_modules
 
 FOLDERS, FILES, FILE_BYTES = 200, 100, 50_000
 SCRIPT = """\
@@ -90,13 +90,8 @@ def submit(source: Path) -> Submitted:
 
 
 def make_tree(source: Path) -> None:
-    """Write the files, half of each random and half text."""
-    noise = random.Random(7).randbytes
-    text = b"".join(b"line %d of a source file\n" % number for number in range(4000))[: FILE_BYTES // 2]
-    for folder in range(FOLDERS):
-        (source / f"package_{folder}").mkdir(parents=True)
-        for file in range(FILES):
-            (source / f"package_{folder}" / f"module_{file}.py").write_bytes(noise(FILE_BYTES // 2) + text)
+    """Write the files and the script, and wait until the walk may trust their times."""
+    write_modules(source, folders=FOLDERS, files=FILES, file_bytes=FILE_BYTES)
     (source / "train.py").write_text(SCRIPT)
     os.sync()
     time.sleep(2.1)  # a file that was just written is read once more

@@ -7,7 +7,6 @@ snapshot, one in a cold process, and the restore are shown as well.
 from __future__ import annotations
 
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Callable
 
 from figures import report
 from private_home import private_home
+from source_tree import write_modules
 
 FOLDERS, FILES, FILE_BYTES = 100, 100, 30_000
 ROUNDS = 15
@@ -78,13 +78,8 @@ def main() -> None:
 
 
 def make_tree(source: Path) -> None:
-    """Write the files, half of each random and half text, and commit them."""
-    noise = random.Random(7).randbytes
-    text = b"".join(b"line %d of a source file\n" % number for number in range(2000))[: FILE_BYTES // 2]
-    for folder in range(FOLDERS):
-        (source / f"package_{folder}").mkdir(parents=True)
-        for file in range(FILES):
-            (source / f"package_{folder}" / f"module_{file}.py").write_bytes(noise(FILE_BYTES // 2) + text)
+    """Write the files and commit them."""
+    write_modules(source, folders=FOLDERS, files=FILES, file_bytes=FILE_BYTES)
     git(source, "init", "-q")
     git(source, "remote", "add", "origin", "https://example.com/team/project.git")
     git(source, "add", ".")

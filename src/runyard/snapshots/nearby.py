@@ -90,8 +90,7 @@ class _Copier:
         self._tell = tell
         self._pool = pool
         self._jobs: Deque[Future[None]] = deque()
-        self._clones = True  # until the file systems turn out to have no reflinks
-        self._copy: Callable[[int, int, int], int] = self._clone
+        self._copy: Callable[[int, int, int], int] = self._clone  # until the file systems turn out to have no reflinks
 
     def fill(self, fd: int, folder: PlannedFolder, source_fd: int, known: Optional[Folder]) -> PlannedFolder:
         """Fill one folder and those below it; `source_fd` -1 or `known` None: there is nothing to copy from."""
@@ -110,7 +109,7 @@ class _Copier:
 
     def _begin(self, fd: int, files: List[FileEntry], source_fd: int, known: Folder) -> List[FileEntry]:
         """Have the files of one folder copied; return a list that holds those that could not be, once that is done."""
-        if self._clones:
+        if self._copy == self._clone:
             return [entry for entry in files if not self._file(fd, entry, source_fd, known)]
         self.wait(_MOST_OPEN)
         left: List[FileEntry] = []
@@ -184,7 +183,7 @@ class _Copier:
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-            self._clones, self._copy = False, self._copy_in_kernel
+            self._copy = self._copy_in_kernel
             return self._copy(source, target, size)
         return os.fstat(target).st_size
 
