@@ -136,6 +136,7 @@ INSIDE: dict[str, list[str]] = {
         "services",
         "http",
         "routes",
+        "mlflow",
         "app loop",
         "lifecycle",
         "__main__",

@@ -196,3 +196,11 @@ def test_a_store_that_takes_nothing_keeps_nobody_out(server: Guarded, monkeypatc
     monkeypatch.undo()
     assert server.tcp.ask("POST", "/api/v1/signout", [cookie, origin(server)]).status == 200
     assert server.tcp.ask("GET", "/api/v1/server", [cookie]).status == 401
+
+
+def test_a_cookie_alone_opens_nothing_at_mlflows_door(server: Guarded) -> None:
+    answer = server.tcp.ask("GET", server.signin.make_path("/"))
+    path, cookie = "/mlflow/default/health", f"Cookie: {bare_cookie(answer)}"
+
+    assert server.tcp.ask("GET", path, [cookie]).status == 401
+    assert server.tcp.ask("GET", path, [cookie, f"Runyard-Session: {page_key(answer)}"]).status != 401

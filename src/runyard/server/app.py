@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 import runyard
 from runyard.server import errors
 from runyard.server.http.requests import describe_bodies
+from runyard.server.mlflow import app as mlflow
 from runyard.server.routes import (
     assets,
     compute,
@@ -47,6 +48,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     for router in ROUTERS:
         app.include_router(router, prefix=API)
+    app.include_router(mlflow.router)
     app.include_router(pages.router)
     errors.add_handlers(app, pages.no_such_page)
     app.add_middleware(errors.LastResort)

@@ -50,6 +50,18 @@ STATUS = {
     "ProtocolError": 400,
 }
 
+MLFLOW_PREFIX = "/mlflow/"  # paths below it are for MLflow's clients, which read error bodies of their own
+_MLFLOW_CODES = {
+    "NotFound": "RESOURCE_DOES_NOT_EXIST",
+    "NotAllowed": "PERMISSION_DENIED",
+    "NotAuthenticated": "UNAUTHENTICATED",
+    "TooManyRequests": "REQUEST_LIMIT_EXCEEDED",
+    "Conflict": "RESOURCE_CONFLICT",
+    "InvalidTransition": "RESOURCE_CONFLICT",
+    "NotYetSupported": "NOT_IMPLEMENTED",
+}
+_MLFLOW_BY_STATUS = {503: "TEMPORARILY_UNAVAILABLE", 502: "TEMPORARILY_UNAVAILABLE", 500: "INTERNAL_ERROR"}
+
 _BY_STATUS = {
     404: ("NotFound", "There is no such address on this server.", "`GET /api/v1/openapi.json` lists all routes."),
     405: ("InvalidArgument", "This address does not take that method.", "`GET /api/v1/openapi.json` lists all routes."),
@@ -76,6 +88,18 @@ _MISTAKES = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.Argume
 def error_answer(error: RunyardError) -> Response:
     status = STATUS.get(error.code, 500)
     return _answer(status, error.to_plain(), {"Retry-After": "1"} if status in (429, 503) else None)
+
+
+def body_of(path: str, error: RunyardError) -> bytes:
+    """Return the body of an error's answer in the words of those who ask at `path`."""
+    plain = mlflow_plain(error) if path.startswith(MLFLOW_PREFIX) else {"error": error.to_plain()}
+    return json.dumps(plain).encode()
+
+
+def mlflow_plain(error: RunyardError) -> dict[str, str]:
+    """Return one of our errors as MLflow's clients read it."""
+    by_status = _MLFLOW_BY_STATUS.get(STATUS.get(error.code, 500), "INVALID_PARAMETER_VALUE")
+    return {"error_code": _MLFLOW_CODES.get(error.code, by_status), "message": str(error)}
 
 
 def explain(error: BaseException) -> RunyardError:

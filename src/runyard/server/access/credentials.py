@@ -13,6 +13,7 @@ request, and a revoked token is soon dead.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
@@ -43,7 +44,7 @@ _LOCK = threading.Lock()
 CACHED_S = 2.5
 _MOST_CACHED = 4096
 _SEEN_EVERY_S = 60.0
-_API = "/api/"
+_API = ("/api/", "/mlflow/")  # what a page needs its half of the session for
 _HAD_TICKET = "runyard.had_ticket"  # a download that lasts longer than its ticket goes on
 _USER_PREFIX = TOKEN_PREFIX.encode()
 
@@ -226,7 +227,11 @@ class Credentials:
 
     async def _by_bearer(self, value: bytes) -> Principal | None:
         scheme, _, token = value.partition(b" ")
-        if scheme.lower() != b"bearer" or not token or len(token) > 256:
+        if scheme.lower() == b"basic":
+            token = _password(token)
+        elif scheme.lower() != b"bearer":
+            return None
+        if not token or len(token) > 256:
             return None
         if self.is_owner(token):
             return Owner()
@@ -299,6 +304,16 @@ class Credentials:
             except RunyardError as error:  # a full disk must not lock users out
                 logger.warning("When a token was last used could not be kept: %s", error)
         return UserPrincipal(access.name, access.role, access.token_id)
+
+
+def _password(encoded: bytes) -> bytes:
+    """Return the password of a Basic header: clients that know no Bearer send the token as one, with any user name."""
+    if len(encoded) > 1024:
+        return b""
+    try:
+        return base64.b64decode(encoded, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 def _hash(token: bytes) -> str:

@@ -11,7 +11,6 @@ itself puts the checks in order.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import ExitStack
@@ -35,7 +34,7 @@ from runyard.server.access.signin import (
     landing_page,
     signin_page,
 )
-from runyard.server.errors import STATUS, explain
+from runyard.server.errors import STATUS, body_of, explain
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -46,6 +45,7 @@ _LIMITS = (
     (re.compile(r"/api/v1/(chunks|trees)(/missing|/fetch)?"), 34 * MIB),
     (re.compile(r"/api/v1/runs/[^/]+/ship"), 64 * MIB),
     (re.compile(r"/api/v1/runs/[^/]+/files(/batch|/fetch)?"), 32 * MIB),
+    (re.compile(r"/mlflow/.+"), 16 * MIB),  # datasets have long schemas and profiles
     (re.compile(r"/api/v1/runs(/plan|/[^/]+/state)?"), 8 * MIB),
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -159,10 +159,10 @@ def securing(send: Send) -> Send:
     return secure
 
 
-async def refuse(send: Send, status: int, error: RunyardError) -> None:
+async def refuse(send: Send, status: int, error: RunyardError, *, path: str = "") -> None:
     """Answer with an error. The connection closes, so that an unwanted body is not read."""
     later = [(b"retry-after", b"1")] if status == 503 else []
-    body = json.dumps({"error": error.to_plain()}).encode()
+    body = body_of(path, error)
     await answer(send, status, body, b"application/json", headers=later, close=True)
 
 
@@ -272,7 +272,7 @@ async def _let_in(
             await app(scope, receive, securing(send))
         return
     body = LimitedBody(scope, receive)
-    gate = _Gate(send, body)
+    gate = _Gate(send, body, scope["path"])
     try:
         if scope.get("raw_path") == HEALTH:
             await app(scope, body.receive, gate.send)
@@ -302,8 +302,9 @@ async def _while_valid(app: App, scope: Scope, receive: Receive, gate: _Gate, cr
 class _Gate:
     """Passes the app's answer on; once the body was too large, answers 413 instead."""
 
-    def __init__(self, send: Send, body: LimitedBody) -> None:
+    def __init__(self, send: Send, body: LimitedBody, path: str) -> None:
         self._send = send
+        self._path = path
         self._body = body
         self._is_started = False
 
@@ -325,7 +326,7 @@ class _Gate:
         """Answer with an error where nothing was sent yet; half an answer is cut off by the server."""
         if not self._is_started:
             self._is_started = True
-            await refuse(self._send, status, error)
+            await refuse(self._send, status, error, path=self._path)
 
 
 async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) -> None:
@@ -335,7 +336,7 @@ async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) ->
         page = again_page() if came_from_elsewhere(scope) else signin_page(scope.get("raw_path", b""))
         await _show(send, status, page)
         return
-    await refuse(send, status, error)
+    await refuse(send, status, error, path=scope["path"])
 
 
 async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
