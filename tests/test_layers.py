@@ -24,13 +24,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "artifacts": {"core"},
     "tuning": {"core"},
     "data": {"core", "artifacts"},
-    "supervisor": {"core", "client", "snapshots", "data", "environments", "launchers"},
+    "supervisor": {"core", "client", "snapshots", "data", "environments", "launchers", "imports"},
     "engine": {"core", "compute", "store", "artifacts", "tuning"},
     "studio": {"core"},
     "server": {"core", "engine", "store", "artifacts", "studio"},
     "client": {"core"},
+    "imports": {"core", "client"},
     "sdk": {"core", "client", "runtime", "snapshots", "data"},
-    "cli": {"core", "sdk"},
+    "cli": {"core", "sdk", "imports"},
     "testing": {"core"} | SEAMS,
     "azureml": {"sdk", "runtime", "core"},
 }
@@ -57,7 +58,7 @@ ALSO = {
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
 INJECTED = {
     "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
-    "cli",
+    "cli", "imports",
 }  # fmt: skip
 MOST_MODULES = 16  # of one room
 # Where keys are known there is a dataclass, or a TypedDict where the value is a dict on a wire or in a file
