@@ -29,7 +29,7 @@ print(json.dumps([lines, sorted({{m.split(".")[0] for m in loaded}})]))
 # Lines of ours that each start path loads. More than a tenth above means that something new is loaded at that moment:
 # import it where it is used, or say here why every start needs it.
 BUDGETS = {
-    "azureml.core": 473,
+    "azureml.core": 526,  # of which 12 find the modules that a wheel keeps in an archive
     "runyard.sdk.runs.context": 6500,  # writes files, whose flags differ between systems
     "runyard.sdk.submit.submission": 13647,
     "runyard.sdk.workspaces.workspace": 1560,

@@ -98,6 +98,7 @@ INSIDE: dict[str, list[str]] = {
         "tls",
         "transport",
         "decoding",
+        "server_code",
         "server_python",
         "client processes",
         "calls",

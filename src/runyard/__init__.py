@@ -6,7 +6,7 @@ __version__ = "0.2.0"
 
 TYPE_CHECKING = False  # checkers know the name; importing typing would cost every rank's start 10 ms
 if TYPE_CHECKING:
-    from typing import Any, List
+    from typing import Any, Iterator, List
 
     from runyard.core.errors import RunyardError, SystemFailure, UserError
     from runyard.sdk.compute.attached import RayCompute, RemoteCompute, SlurmCompute
@@ -89,6 +89,19 @@ __all__ = [
     "Workspace",
     "get_run",
 ]
+
+
+class _PackageFolders(list):  # type: ignore[type-arg]  # list[str] needs Python 3.9
+    """This package's folder; for modules that are not there, the one where a wheel's archive is unpacked."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield from list.__iter__(self)
+        from runyard.client.server_code import iter_unpacked
+
+        yield from iter_unpacked()
+
+
+__path__ = _PackageFolders(__path__)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -154,3 +155,30 @@ def test_first_calls_at_once_make_one_environment(wheel: Path, project: Path, tm
     assert len(list((home / "environments").iterdir())) == 1
     assert (home / "server/server.log").read_text().count(" serves ") == 1
     assert sum("Building environment" in error for _, error in said) == 1
+
+
+@pytest.mark.external
+@pytest.mark.timeout(300)
+def test_the_extra_runs_the_server_in_the_same_environment(
+    wheel: Path, project: Path, tmp_path: Path, home: Path
+) -> None:
+    """As on a team's machine: nothing else is made, and the server's code is the wheel's, unpacked below the home."""
+    uv, python = str(Path(sys.prefix) / "bin/uv"), str(tmp_path / "venv/bin/python")
+    subprocess.run([uv, "venv", "--quiet", "--python", find_python("3.11"), str(tmp_path / "venv")], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[server]"], check=True)
+    environ = variables(home, tmp_path / "programs")
+    submit = subprocess.run(
+        [python, "-c", SUBMIT, str(project)], env=environ, cwd=project, capture_output=True, text=True, check=False
+    )
+    assert submit.returncode == 0, submit.stderr
+    assert not (home / "environments").exists()
+    (code,) = (home / "server/code").iterdir()
+    assert (code / "runyard/studio/static/index.html").is_file()
+    runyard = str(tmp_path / "venv/bin/runyard")
+    subprocess.run([runyard, "server", "stop"], env=environ, check=True, capture_output=True)
+
+    by_hand = subprocess.run(
+        [python, "-m", "runyard.server", "--home", str(home), "--repair"],
+        env=environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert by_hand.returncode == 0 and "report" in json.loads(by_hand.stdout), by_hand.stderr

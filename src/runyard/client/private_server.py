@@ -9,18 +9,20 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 from runyard import __version__
 from runyard.client import processes
 from runyard.client.address import Address, parse_url
 from runyard.client.client import Client
-from runyard.client.server_python import ServerPython, find_server_python
 from runyard.client.transport import Transport
 from runyard.core.config import runtime_folder as runtime
 from runyard.core.config.paths import server_folder, token_file
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import MissingExtra, NotAuthenticated, ServerNotStarted, ServerUnreachable
+
+if TYPE_CHECKING:
+    from runyard.client.server_python import ServerPython
 
 API = 1
 _LOCK_PATIENCE_S = 90.0
@@ -87,6 +89,8 @@ def ensure(settings: Settings, *, may_make: bool = True) -> Address:
     found = _running(settings)
     if found is not None and not _is_older(found[1]):
         return found[0]
+    from runyard.client.server_python import find_server_python  # few processes start a server
+
     try:
         python = find_server_python(settings, may_make=may_make)
     except (MissingExtra, ServerNotStarted):

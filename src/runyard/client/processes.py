@@ -8,12 +8,14 @@ import select
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 
-from runyard.client.server_python import ServerPython
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, ServerNotStarted, error_from_plain
+
+if TYPE_CHECKING:
+    from runyard.client.server_python import ServerPython
 
 # Variables that a server and its supervisors take over from the process that starts it. The rest (LD_PRELOAD, BASH_ENV,
 # PYTHONSTARTUP, GIT_…, secrets) stays behind; a run's own variables travel with its submit.

@@ -11,11 +11,9 @@ import json
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runyard import __version__
-from runyard.core.config.paths import server_folder
+from runyard.client.server_code import code_folder, has_server_code, is_archived, source_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import MissingExtra
 
@@ -74,8 +72,9 @@ def find_server_python(
     """
     variables = os.environ if environ is None else environ
     if not lacking_here():
-        return ServerPython(sys.executable, _package_root())
-    if not os.path.isdir(os.path.join(_source(), "runyard", "server")):
+        code = code_folder(settings.home) if is_archived() else _package_root()
+        return ServerPython(sys.executable, code)
+    if not has_server_code():
         raise _missing("it holds only the part of Runyard that runs need")
     found = find_installed(settings, variables)
     if found is None and may_make:
@@ -103,7 +102,7 @@ def lacking_here() -> List[str]:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = None
-    if not os.path.isdir(os.path.join(_source(), "runyard", "server")):
+    if not has_server_code():
         return ["runyard.server"]
     return _lacking(sys.version_info[:2], versions)
 
@@ -131,67 +130,12 @@ def wanted_packages() -> List[str]:
     return found
 
 
-def code_folder(home: Path) -> str:
-    """Return a folder that holds this code and nothing else of the folder where it is installed.
-
-    The server's path must not have the client's other packages: they are of another Python, or of other versions. An
-    installed client is copied, so that its server and runs outlive its environment; a checkout is linked.
-    """
-    source = _source()
-    record = next((name for name in sorted(os.listdir(source)) if _is_record(name)), "")
-    files = _recorded_files(os.path.join(source, record, "RECORD")) if record else []
-    parent = server_folder(home) / "code"
-    if not files:
-        return _link_code(source, parent / f"{__version__}-{_short_hash(source)}")
-    folder = parent / f"{__version__}-{_short_hash(repr(files))}"
-    if not folder.exists():
-        _copy_code(source, [name for name, _ in files] + [f"{record}/RECORD", f"{record}/METADATA"], folder)
-    return str(folder)
-
-
-def _recorded_files(path: str) -> List[Tuple[str, str]]:
-    """Return the files of an installed client, each with its hash: what pip wrote down."""
-    try:
-        with open(path, encoding="utf-8") as lines:
-            found = [line.split(",") for line in lines]
-    except OSError:
-        return []
-    return sorted(
-        (parts[0], parts[1]) for parts in found
-        if parts[0].startswith(("runyard/", "azureml/")) and not parts[0].endswith(".pyc")
-    )  # fmt: skip
-
-
-def _copy_code(source: str, names: Sequence[str], folder: Path) -> None:
-    import shutil  # once per version
-
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    for name in names:
-        target = os.path.join(str(beside), name)
-        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-        shutil.copy2(os.path.join(source, name), target)
-    try:
-        os.rename(str(beside), str(folder))
-    except OSError:
-        if not folder.exists():
-            raise
-        shutil.rmtree(str(beside), ignore_errors=True)  # another process was faster
-
-
-def _link_code(source: str, folder: Path) -> str:
-    os.makedirs(str(folder), 0o700, exist_ok=True)
-    for name in ("runyard", "azureml"):
-        link = str(folder / name)
-        if not os.path.exists(link):
-            beside = f"{link}.{os.getpid()}"
-            os.symlink(os.path.join(source, name), beside)
-            os.replace(beside, link)
-    return str(folder)
-
-
 def _find_made(settings: Settings) -> Optional[str]:
     """Return the interpreter of the environment that was made for these packages, and note that it is in use."""
-    from runyard.environments.server_environment import find_made  # few processes start a server
+    try:
+        from runyard.environments.server_environment import find_made  # few processes start a server
+    except ImportError:
+        return None  # the home cannot be written, so there is none; starting a server says why
 
     return find_made(settings, wanted_packages())
 
@@ -267,25 +211,10 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
 
 
-def _source() -> str:
-    """Return the folder that holds the packages `runyard` and `azureml` of this process."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
 def _package_root() -> Optional[str]:
     """Return the folder to put on the server's path when `runyard` is not installed in this interpreter."""
     import site  # as above
 
-    root = _source()
+    root = source_folder()
     installed = os.path.realpath(root).startswith(os.path.realpath(sys.prefix) + os.sep)
     return None if installed or root == getattr(site, "USER_SITE", None) else root
-
-
-def _is_record(name: str) -> bool:
-    return name.startswith("runyard-") and name.endswith(".dist-info")
-
-
-def _short_hash(text: str) -> str:
-    import hashlib  # as above
-
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

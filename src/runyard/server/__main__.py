@@ -14,6 +14,7 @@ from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
+    _leave_archive(arguments)
     os.umask(0o077)
     # Read by glibc at the start of this process; the runs that we start should choose for themselves.
     os.environ.pop("MALLOC_ARENA_MAX", None)
@@ -42,6 +43,16 @@ def main(arguments: list[str]) -> int:
     print(f"error: {found}", file=sys.stderr)
     word.say({"error": found.to_plain()})
     return 1
+
+
+def _leave_archive(arguments: list[str]) -> None:
+    """Start again from the unpacked copy alone when somebody typed `python -m runyard.server` where our wheel is."""
+    import runyard
+
+    code = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if not os.path.samefile(os.path.dirname(os.path.dirname(os.path.abspath(runyard.__file__))), code):
+        command = [sys.executable, "-m", "runyard.server", *arguments]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": code})
 
 
 def use_one_thread_for_algebra() -> None:

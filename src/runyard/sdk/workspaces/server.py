@@ -11,7 +11,6 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.decoding import Deletion, ServerInfo
 from runyard.client.login import ServerChoice, choose
-from runyard.client.server_python import find_installed, find_server_python
 from runyard.core.config.settings import read_settings
 from runyard.sdk.compat import refuse_foreign_core
 from runyard.sdk.exceptions import UserErrorException
@@ -52,6 +51,8 @@ def find_own() -> Optional[Client]:
 
 def become_server() -> NoReturn:
     """Turn this process into the home's server, in the foreground, with the environment that it gets otherwise."""
+    from runyard.client.server_python import find_server_python  # few processes start a server
+
     settings = read_settings()
     python = find_server_python(settings)
     command = [python.path, "-m", "runyard.server", "--home", str(settings.home)]
@@ -64,11 +65,15 @@ def prepare_server() -> None:
     Raises:
         RunyardError: there is none, and none can be made.
     """
+    from runyard.client.server_python import find_server_python  # as above
+
     find_server_python(read_settings())
 
 
 def server_python() -> Optional[str]:
     """Return the Python that this home's server runs on; None: the first call that needs one makes it."""
+    from runyard.client.server_python import find_installed  # as above
+
     return find_installed(read_settings(), os.environ)
 
 
