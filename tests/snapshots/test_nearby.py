@@ -14,10 +14,12 @@ from runyard.snapshots.nearby import Nearby, find_nearby
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.artifact_store import LocalContent
+from tests import debian
 from tests.snapshots.folders import later, write
 from tests.snapshots.test_ignore import Take
 
 FILES = {"train.py": "code", "data/a.bin": os.urandom(5 << 20), "data/deep/b.bin": os.urandom(1000), "empty": None}
+PACKAGES = {"xfs": "xfsprogs", "btrfs": "btrfs-progs"}
 
 
 class Watched(LocalContent):
@@ -126,12 +128,14 @@ def test_what_a_script_writes_into_its_work_folder_stays_there(
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("kind", ["xfs", "btrfs"])
+@pytest.mark.parametrize("kind", PACKAGES)
 def test_where_the_file_system_can_the_blocks_are_shared(tmp_path: Path, kind: str) -> None:
     image, disk = tmp_path / "image", tmp_path / "disk"
     with open(image, "wb") as file:
         file.truncate(512 << 20)
     disk.mkdir()
+    if shutil.which(f"mkfs.{kind}") is None:
+        debian.install(PACKAGES[kind])
     subprocess.run([f"mkfs.{kind}", "-q", str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(disk)], check=True)
     try:
