@@ -124,7 +124,7 @@ INSIDE: dict[str, list[str]] = {
     "store": [
         "types",
         "base record_limits mounts text",
-        "rules table_rows",
+        "rules serial_sets table_rows",
         "metrics",
         "memory sql",
         "sqlite postgres",

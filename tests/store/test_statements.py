@@ -14,7 +14,7 @@ from runyard.core.formats.filters import conjuncts, parse_field, parse_filter
 from runyard.store.sql.database import Statement, Upsert
 from runyard.store.sql.query import filter_condition, narrow_by_filter, span_of_times
 from runyard.store.sql.schema import metadata, runs, server_values
-from runyard.store.sql.serials import numbers_in_order, select_matching, texts_in_order, values
+from runyard.store.sql.table import numbers_in_order, select_matching, texts_in_order, values
 
 MODULES = ["assets", "deletes", "files", "ingest", "metrics", "rows", "runs", "series", "store", "workspaces"]
 

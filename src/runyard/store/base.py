@@ -33,7 +33,9 @@ from runyard.store.types import (
     Rows,
     RunPage,
     RunQuery,
+    RunSearch,
     RunTable,
+    SearchOrder,
     SegmentPart,
     SegmentState,
     Series,
@@ -63,8 +65,10 @@ __all__ = [
     "RunPage",
     "RunQuery",
     "RunRecords",
+    "RunSearch",
     "RunStore",
     "RunTable",
+    "SearchOrder",
     "SegmentPart",
     "SegmentState",
     "Series",
@@ -604,6 +608,10 @@ class Queries(ABC):
     @abstractmethod
     def list_runs(self, query: RunQuery) -> RunPage:
         """Return one page of the runs that match, in the query's order."""
+
+    @abstractmethod
+    def search_runs(self, search: RunSearch) -> list[Run]:
+        """Return `limit` runs from `offset` on; unknown experiments have none."""
 
     @abstractmethod
     def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:

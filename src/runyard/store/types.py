@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runyard.core.formats.filters import Field, Filter
+from runyard.core.formats.filters import Comparison, Field, Filter
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 
@@ -52,6 +52,36 @@ class RunQuery:
     limit: int = 100
     cursor: str | None = None  # from the page before
     max_bytes: int | None = None  # of a page's records: it may end before `limit`, but holds one run at least
+
+
+@dataclass(frozen=True)
+class SearchOrder:
+    """One key of a search's order: `start`, `end`, `id`, `name`, `user`, `status`, a metric, parameter or tag."""
+
+    field: Field
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class RunSearch:
+    """Which runs, children too, in an order of several keys. All conditions must hold.
+
+    The fields of conditions are those of `SearchOrder`, and `parent`; `id` with a key is that text with the id behind
+    it. Beside = != < <= > >= and `present`, which are as in filters, the operators are `absent`, `like` and `ilike`
+    (`%` any text, `_` one character), `in` and `not in` (a tuple of texts). `start` and `end` are whole milliseconds.
+    A run without the field fits `absent` alone; NaN fits != alone.
+
+    In each key of the order NaN comes behind the numbers and a run without the field last, whatever the direction; at
+    the end newer starts come first, then lower ids. Texts are ordered by their characters' codes.
+    """
+
+    workspace: str
+    experiments: Sequence[str]
+    conditions: Sequence[Comparison] = ()
+    view: str = "active"
+    orders: Sequence[SearchOrder] = ()
+    offset: int = 0
+    limit: int = 100
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Comparison:
 
     field: str
     op: str
-    value: Union[str, float, datetime, None] = None
+    value: Union[str, float, datetime, Tuple[str, ...], None] = None
     key: str = ""
 
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from runyard.core.records import Experiment
+from runyard.core.records import Experiment, Run
 from runyard.core.statuses import RunStatus
+from runyard.store.base import MetricSummary
 
 ACTIVE, DELETED = "active", "deleted"
+RUN_ARTIFACTS = "mlflow-artifacts:/runs/"
 STATUS_WORDS = {
     **dict.fromkeys(
         (RunStatus.NOT_STARTED, RunStatus.QUEUED, RunStatus.PREPARING, RunStatus.PROVISIONING, RunStatus.STARTING),
@@ -33,6 +35,33 @@ def experiment_json(experiment: Experiment) -> dict[str, Any]:
         "last_update_time": milliseconds(experiment.archived_at or experiment.created_at),
         "tags": tags_json(experiment.tags),
     }
+
+
+def run_json(run: Run, metrics: Mapping[str, MetricSummary]) -> dict[str, Any]:
+    """Return a run with its parameters, tags and last numbers; other metrics are not MLflow's."""
+    info: dict[str, object] = {
+        "run_id": run.id,
+        "run_uuid": run.id,
+        "run_name": run.display_name,
+        "experiment_id": run.experiment_id,
+        "user_id": run.submitted_by,
+        "status": status_word(run.status),
+        "artifact_uri": f"{RUN_ARTIFACTS}{run.id}",
+        "lifecycle_stage": ACTIVE if run.archived_at is None else DELETED,
+    }
+    if run.started_at is not None:
+        info["start_time"] = milliseconds(run.started_at)
+    if run.ended_at is not None:
+        info["end_time"] = milliseconds(run.ended_at)
+    numbers = {name: found.last for name, found in metrics.items() if isinstance(found.last, (int, float))}
+    system = {"mlflow.runName": run.display_name, "mlflow.user": run.submitted_by, "mlflow.parentRunId": run.parent_id}
+    tags = {**run.tags, **{key: value for key, value in system.items() if value}}
+    data = {
+        "metrics": [{"key": name, "value": number_json(float(value))} for name, value in numbers.items()],
+        "params": [{"key": key, "value": value} for key, value in run.parameters.items()],
+        "tags": tags_json(tags),
+    }
+    return {"info": info, "data": data, "inputs": {}}
 
 
 def tags_json(tags: Mapping[str, str | None]) -> list[dict[str, str]]:

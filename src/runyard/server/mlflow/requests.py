@@ -72,6 +72,10 @@ class Fields:
         except (ValueError, OverflowError):
             raise wrong(name, value) from None
 
+    def value(self, name: str) -> Any:
+        """Return a value of any kind, None where the request has none."""
+        return self._values.get(name)
+
     def items(self, name: str) -> list[Fields]:
         """Return a list of objects."""
         values = self._list(name)

@@ -12,8 +12,9 @@ from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, 
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import is_system_metric
 from runyard.core.records import Run
-from runyard.store.base import Column, Groups, MetricCondition, Queries, RunPage, RunQuery, RunTable, Tally
+from runyard.store.base import Column, Groups, MetricCondition, Queries, RunPage, RunQuery, RunSearch, RunTable, Tally
 from runyard.store.memory.metrics import StoredMetrics
+from runyard.store.memory.search import search_runs
 from runyard.store.memory.tables import MemoryPart
 from runyard.store.record_limits import size_of
 from runyard.store.table_rows import LOOKED_AT, MAX_COLUMNS, MAX_ROWS, check_groupable, grouped, row_of
@@ -28,6 +29,11 @@ class MemoryQueries(MemoryPart, Queries):
     def list_runs(self, query: RunQuery) -> RunPage:
         with self._tables.lock:
             return find_page(*self._in_view(query), self._tables.clock())
+
+    def search_runs(self, search: RunSearch) -> list[Run]:
+        with self._tables.lock:
+            self._tables.get_workspace(search.workspace)
+            return search_runs(self._tables.hidden.in_view(search.view), self._tables.metrics, search)
 
     def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
         with self._tables.lock:

@@ -16,25 +16,18 @@ from datetime import datetime
 from itertools import chain, compress
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
-from runyard.core.formats.filters import Comparison, Field, Filter, Negation, parse_field
+from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, Filter, Negation, parse_field
 from runyard.core.names import is_system_metric
-from runyard.store.base import Column, Groups, Queries, RunPage, RunQuery, RunTable, TableRow, Tally
+from runyard.core.records import Run
+from runyard.store.base import Column, Groups, Queries, RunPage, RunQuery, RunSearch, RunTable, TableRow, Tally
+from runyard.store.serial_sets import Order, SerialSet
 from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
 from runyard.store.sql.schema import experiments, run_labels, run_metrics, runs
-from runyard.store.sql.serials import (
-    LABELS,
-    Order,
-    SerialSet,
-    numbers_in_order,
-    select_matching,
-    table_of,
-    texts_in_order,
-    values,
-)
+from runyard.store.sql.search import search_runs
 from runyard.store.table_rows import (
     LOOKED_AT,
     MAX_COLUMNS,
@@ -45,9 +38,17 @@ from runyard.store.table_rows import (
     start_of,
     whole_filter,
 )
-from runyard.store.text import clean, load, to_microseconds
+from runyard.store.text import clean, indexed, load, to_microseconds
 
 T = TypeVar("T", bound=Sized)
+LABELS = {"tags": "tag", "properties": "property", "params": "parameter"}  # field of a filter → kind of label
+TEXTS: dict[str, ColumnElement[Any]] = {
+    "status": runs.c.status,
+    "name": runs.c.name,
+    "type": runs.c.type,
+    "target": runs.c.target,
+    "user": runs.c.submitted_by,
+}
 MAX_KEPT = 5_000_000  # serials in all that is kept: 40 MB
 FRESH_S = 10  # how long the durations of runs that go on are taken as they were
 FIELDS = {kind: field for field, kind in LABELS.items()}
@@ -328,8 +329,135 @@ class SqlQueries(SqlPart, Queries):
         with self._database.reading() as session:
             return find_page(session, query)
 
+    def search_runs(self, search: RunSearch) -> list[Run]:
+        with self._database.reading() as session:
+            return search_runs(session, search)
+
     @contextmanager
     def _table(self) -> Iterator[TableReader]:
         versions, now = self._kept.versions(), self._clock()
         with self._database.reading() as session:
             yield TableReader(session, self._kept, versions, now)
+
+
+def table_of(field: str) -> str:
+    """Return the table whose rows decide about a field."""
+    if field in LABELS:
+        return run_labels.name
+    return run_metrics.name if field == "metrics" else runs.name
+
+
+def select_matching(comparison: Comparison, workspace_id: int, *, now_us: int) -> Select[Any]:
+    """Return the select of runs that fit a comparison; some may be another workspace's."""
+    if comparison.field in LABELS:
+        c = run_labels.c
+        return select(c.run_serial).where(_has_label(comparison.field, comparison.key), *_label_value(comparison))
+    if comparison.field == "metrics":
+        return _metric(comparison, workspace_id)
+    if comparison.field == "experiment":
+        fits = OPERATORS[comparison.op](experiments.c.name, clean(str(comparison.value)))
+        named = select(experiments.c.id).where(experiments.c.workspace_id == workspace_id, fits)
+        return select(runs.c.serial).where(runs.c.experiment_id.in_(named))
+    if comparison.field == "duration":
+        seconds = comparison.value if isinstance(comparison.value, float) else 0.0
+        fits = [] if comparison.op == PRESENT else [OPERATORS[comparison.op](_lasted_us(now_us), seconds * 1e6)]
+        return _started(workspace_id).where(*fits)
+    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, *_column_value(comparison))
+
+
+def numbers_in_order(field: Field, workspace_id: int, *, now_us: int) -> Select[Any] | None:
+    """Return the runs that have a number there, by it."""
+    if field.name in LABELS:
+        c = run_labels.c
+        labelled = select(c.run_serial).where(_has_label(field.name, field.key), c.number.is_not(None))
+        return labelled.order_by(c.number, c.run_serial)
+    if field.name == "metrics":
+        there = _metric(Comparison("metrics", PRESENT, None, field.key), workspace_id)
+        return there.order_by(run_metrics.c.last, run_metrics.c.run_serial)
+    if field.name == "duration":
+        return _started(workspace_id).order_by(_lasted_us(now_us), runs.c.serial)
+    if field.name == "number":
+        there = select(runs.c.serial).where(runs.c.workspace_id == workspace_id, runs.c.number.is_not(None))
+        return there.order_by(runs.c.number, runs.c.serial)
+    return None
+
+
+def texts_in_order(field: Field, workspace_id: int, *, product: str) -> Select[Any] | None:
+    """Return the runs that have a text there, by it; of labels also those whose text is a number."""
+    if field.name in LABELS:
+        c = run_labels.c
+        labelled = select(c.run_serial).where(_has_label(field.name, field.key))
+        return labelled.order_by(_by_code(c.value, product), c.run_serial)
+    if field.name == "experiment":
+        joined = select(runs.c.serial).join_from(experiments, runs, runs.c.experiment_id == experiments.c.id)
+        return joined.where(experiments.c.workspace_id == workspace_id).order_by(
+            _by_code(experiments.c.name, product), runs.c.serial
+        )
+    if field.name in TEXTS:
+        column = TEXTS[field.name]
+        there = select(runs.c.serial).where(runs.c.workspace_id == workspace_id, column != "")
+        return there.order_by(_by_code(column, product), runs.c.serial)
+    return None
+
+
+def values(field: Field, workspace_id: int) -> Select[Any]:
+    """Return value and serial of the runs that have the field."""
+    if field.name in LABELS:
+        c = run_labels.c
+        return select(c.value, c.run_serial).where(_has_label(field.name, field.key))
+    if field.name == "metrics":
+        there = _metric(Comparison("metrics", PRESENT, None, field.key), workspace_id)
+        return there.with_only_columns(run_metrics.c.last, run_metrics.c.run_serial)
+    if field.name == "experiment":
+        joined = select(experiments.c.name, runs.c.serial)
+        joined = joined.join_from(experiments, runs, runs.c.experiment_id == experiments.c.id)
+        return joined.where(experiments.c.workspace_id == workspace_id)
+    if field.name == "number":
+        return select(runs.c.number, runs.c.serial).where(runs.c.workspace_id == workspace_id)
+    column = TEXTS[field.name]
+    return select(column, runs.c.serial).where(runs.c.workspace_id == workspace_id, column != "")
+
+
+def _started(workspace_id: int) -> Select[Any]:
+    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, runs.c.started_us.is_not(None))
+
+
+def _lasted_us(now_us: int) -> ColumnElement[int]:
+    """How long a run took; one that goes on, so far."""
+    return func.coalesce(runs.c.ended_us, now_us) - runs.c.started_us
+
+
+def _has_label(field: str, key: str) -> ColumnElement[bool]:
+    return (run_labels.c.kind == LABELS[field]) & (run_labels.c.key == indexed(key))
+
+
+def _label_value(comparison: Comparison) -> list[ColumnElement[bool]]:
+    c = run_labels.c
+    if comparison.op == PRESENT:
+        return []
+    if isinstance(comparison.value, float):
+        return [c.number.is_not(None), OPERATORS[comparison.op](c.number, comparison.value)]
+    return [OPERATORS[comparison.op](c.value, indexed(str(comparison.value)))]
+
+
+def _metric(comparison: Comparison, workspace_id: int) -> Select[Any]:
+    m = run_metrics.c
+    there = [m.workspace_id == workspace_id, m.name == clean(comparison.key), m.column == "", m.last.is_not(None)]
+    compared = [] if comparison.op == PRESENT else [OPERATORS[comparison.op](m.last, comparison.value)]
+    return select(m.run_serial).where(*there, *compared)
+
+
+def _column_value(comparison: Comparison) -> list[ColumnElement[bool]]:
+    if comparison.field == "created" and isinstance(comparison.value, datetime):
+        return [OPERATORS[comparison.op](runs.c.created_us, to_microseconds(comparison.value))]
+    if comparison.field == "number":
+        return [OPERATORS[comparison.op](runs.c.number, comparison.value)]
+    column = TEXTS[comparison.field]
+    if comparison.op == PRESENT:
+        return [column != ""]
+    return [column.is_not(None), OPERATORS[comparison.op](column, indexed(str(comparison.value)))]
+
+
+def _by_code(column: Any, product: str) -> Any:
+    """Order texts by their characters' codes, as SQLite and Python do, wherever the database was set up."""
+    return column.collate("C") if product == "postgresql" else column

@@ -14,6 +14,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery, RunStore
 from runyard.testing.run_store.pages import PageSuite, all_pages, ids, with_metric
+from runyard.testing.run_store.search import SearchSuite
 from runyard.testing.runs import Journal, a_run, a_workspace, points
 
 ORDERS = {
@@ -82,7 +83,7 @@ def a_mixture(store: RunStore) -> None:
     store.set_status("a", RunStatus.RUNNING)
 
 
-class QueriesSuite(PageSuite):
+class QueriesSuite(PageSuite, SearchSuite):
     """The contract of `Queries`: pages, and tables of runs."""
 
     def test_a_window_is_read_from_any_place_with_the_count_of_all(self, store: RunStore) -> None:
