@@ -9,7 +9,7 @@ PYTEST = $(PY) -m pytest
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast test-external test-upgrade soak check fix bench studio screenshots docs wheel lock clean
+.PHONY: help demo test test-fast test-external test-upgrade soak mlflow-conformance check fix bench studio screenshots docs wheel lock clean
 
 help:
 	@echo "make demo           submit a real training run and watch it"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-external  tests against real components"
 	@echo "make test-upgrade   take over the home of an older version, FROM=v0.1.0"
 	@echo "make soak           hours of kills and faults under load, against a ledger"
+	@echo "make mlflow-conformance  MLflow's own tests against our server, MLFLOW_SRC=folder"
 	@echo "make bench          every figure we promise, measured here"
 	@echo "make studio         build the web page from web/"
 	@echo "make screenshots    pictures of every page, light and dark"
@@ -64,6 +65,9 @@ test-upgrade: $(VENV)/ready-dev
 
 soak: $(VENV)/ready-dev
 	$(PY) -m pytest -m soak --timeout 0
+
+mlflow-conformance: $(VENV)/ready-dev
+	$(PY) -m tests.mlflow.conformance $(or $(MLFLOW_SRC),$(error Say where MLflow's tests are: make mlflow-conformance MLFLOW_SRC=checkout))
 
 check: $(VENV)/ready-dev
 	$(PY) -m ruff format --check
