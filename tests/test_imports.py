@@ -34,12 +34,12 @@ BUDGETS = {
     "runyard.sdk.submit.submission": 13647,
     "runyard.sdk.workspaces.workspace": 1560,
     "runyard.sdk.environments.environment": 2034,
-    "runyard.runtime.writer": 2193,
+    "runyard.runtime.writer": 2250,  # with MLflow's points, which have their own step and time
     "runyard.runtime.rank_shim": 340,
     "runyard.runtime.sitecustomize_hook": 456,
     "runyard.client.client": 1223,
     "runyard.supervisor.main": 3540,
-    "runyard.supervisor.supervisor": 7800,  # every run looks for editable installs
+    "runyard.supervisor.supervisor": 7900,  # every run looks for editable installs and has MLflow's variables
     "runyard.supervisor.node.node": 1208,
     "runyard.engine.engine": 12353,
     "runyard.server.lifecycle": 2135,

@@ -137,6 +137,17 @@ def test_rows_and_tables_of_one_metric_are_one_table_filled_with_none() -> None:
     assert list(rows.times) == [10, 11, 12, 12]
 
 
+def test_the_first_value_of_a_logged_parameter_stays_and_another_is_told() -> None:
+    data = header() + pack(journal.PARAM, key="lr", value="0.1") + pack(journal.PARAM, key="lr", value="0.1")
+    data += pack(journal.PARAM, key="lr", value="0.2") + pack(journal.PARAM, key="a\x00", value=3)
+    data += pack(journal.PARAM, value="nameless")
+
+    part = decoded(data).part
+
+    assert dict(part.parameters_log) == {"lr": "0.1", "a\ufffd": "3"}
+    assert ["`lr` has another value" in str(one["reason"]) for one in part.quarantine] == [True, False]
+
+
 def test_artifacts_tags_and_properties() -> None:
     data = header() + pack(journal.ARTIFACT, name="plot", kind="image", file="plot_1.png", t=3)
     data += pack(journal.TAGS, set={"a": "1", "b": None, "c": "2"}, remove=[])

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from runyard.core.specs import EnvironmentSpec, JobSpec, RunSpec
-from runyard.launchers.variables import base_variables, inherited
+from runyard.launchers.variables import base_variables, inherited, replaced_mlflow_variables
+
+MLFLOW_URI = (
+    "azureml://127.0.0.1:5000/mlflow/v2.0/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/runyard"
+    "/providers/Microsoft.MachineLearningServices/workspaces/ws?&is-remote=True"
+)
 
 
 def a_job(*, submitter: dict[str, str] | None = None, **fields: Any) -> JobSpec:
@@ -67,7 +72,41 @@ def test_a_run_has_all_of_azures_variables_and_ours() -> None:
         "AZUREML_EXPERIMENT_SCOPE": "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/runyard"
         "/providers/Microsoft.MachineLearningServices/workspaces/ws/experiments/exp",
         "AZUREML_SCRIPT_DIRECTORY_NAME": "/runs/exp/2/work",
+        "MLFLOW_TRACKING_URI": MLFLOW_URI,
+        "MLFLOW_RUN_ID": "exp_1_ab",
+        "MLFLOW_EXPERIMENT_ID": "e-id",
+        "MLFLOW_EXPERIMENT_NAME": "exp",
     }
+
+
+def mlflow_of(job: JobSpec) -> dict[str, str]:
+    return {name: value for name, value in variables_of(job).items() if "MLFLOW" in name}
+
+
+def test_mlflow_logs_into_the_run_whatever_the_submitting_shell_had() -> None:
+    job = a_job(submitter={"MLFLOW_TRACKING_URI": "http://mine", "MLFLOW_RUN_ID": "r"})
+
+    assert mlflow_of(job)["MLFLOW_TRACKING_URI"] == MLFLOW_URI
+    assert mlflow_of(job)["MLFLOW_RUN_ID"] == "exp_1_ab"
+    assert replaced_mlflow_variables(job, variables_of(job)) == {
+        "MLFLOW_TRACKING_URI": "http://mine",
+        "MLFLOW_RUN_ID": "r",
+    }
+
+
+def test_a_tracking_uri_of_the_run_configuration_stays_and_nothing_is_added_to_it() -> None:
+    spec = RunSpec(script="train.py", variables={"MLFLOW_TRACKING_URI": "http://theirs"})
+
+    assert mlflow_of(a_job(spec=spec)) == {"MLFLOW_TRACKING_URI": "http://theirs"}
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", "0", "false"])
+def test_mlflow_can_be_left_alone(word: str) -> None:
+    spec = RunSpec(script="train.py", environment=EnvironmentSpec(variables={"RUNYARD_MLFLOW": word}))
+    job = a_job(spec=spec, submitter={"MLFLOW_TRACKING_URI": "http://mine"})
+
+    assert mlflow_of(job) == {"MLFLOW_TRACKING_URI": "http://mine", "RUNYARD_MLFLOW": word}
+    assert replaced_mlflow_variables(job, variables_of(job)) == {}
 
 
 def test_the_workspaces_own_ids_are_used_where_it_has_them() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import runyard
 from runyard.runtime import injection
-from runyard.runtime.injection import INJECTED, injection_folder
+from runyard.runtime.injection import INJECTED, METADATA, injection_folder
 from tests.interpreters import pythons
 from tests.runtime.journals import SOURCE, run_script
 
@@ -34,7 +34,7 @@ def test_it_holds_only_the_injected_packages_and_our_sitecustomize(tmp_path: Pat
     assert folder.parent == tmp_path / "cache" / "injection"
     assert folder.name.startswith(runyard.__version__)
     names = {path.name for path in folder.iterdir()}
-    assert {"runyard", "sitecustomize.py"} <= names <= {"runyard", "sitecustomize.py", "azureml"}
+    assert {"runyard", "sitecustomize.py", METADATA} <= names <= {"runyard", "sitecustomize.py", "azureml", METADATA}
     assert {path.name for path in (folder / "runyard").iterdir()} <= {*INJECTED, "__init__.py"}
     assert not [path for path in folder.rglob("*") if path.name == "__pycache__" or path.suffix == ".pyc"]
     for name in ("core/formats/journal.py", "runtime/writer.py", "launchers/single.py"):

@@ -97,7 +97,8 @@ class Run:
     snapshot_root: Optional[str] = None
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
-    parameters: Dict[str, str] = field(default_factory=dict)  # `--name value` pairs of the arguments
+    parameters: Dict[str, str] = field(default_factory=dict)  # `--name value` of the arguments, then what was logged
+    logged_parameters: Dict[str, str] = field(default_factory=dict)  # those that the script logged; they never change
     started_at: Optional[datetime] = None
     ended_at: Optional[datetime] = None
     error: Optional[RunError] = None
@@ -172,6 +173,7 @@ class RunChange:
     tags_remove: Sequence[str] = ()
     properties_add: Optional[Mapping[str, str]] = None  # an existing property never changes its value
     parameters_add: Optional[Mapping[str, str]] = None  # one that is there stays as it is
+    parameters_log: Optional[Mapping[str, str]] = None  # a logged parameter never changes; it hides an argument's value
     display_name: Optional[str] = None
     description: Optional[str] = None
     warnings_add: Sequence[RunWarning] = ()

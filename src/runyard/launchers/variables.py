@@ -9,6 +9,8 @@ from runyard.core.specs import JobSpec
 
 NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 NO_RESOURCE_GROUP = "runyard"
+MLFLOW_SWITCH = "RUNYARD_MLFLOW"
+_MLFLOW = ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
 TOKEN_EXPIRY = "253402300799"  # the last second of 9999: a run's token is good for as long as its run
 
 # What a scheduler or launcher told the submitting process about itself; it would be wrong about ours. Settings that a
@@ -69,10 +71,10 @@ def base_variables(
         built: variables of the BuiltEnvironment.
         import_path: folders of the snapshot that come before installed packages.
     """
-    variables = inherited(job.submitter)
-    variables.update(built or {})
-    variables.update(job.spec.environment.variables)
-    variables.update(job.spec.variables)
+    named = {**(built or {}), **job.spec.environment.variables, **job.spec.variables}
+    variables = {**inherited(job.submitter), **named}
+    for name, value in mlflow_variables(job, named).items():
+        variables[name] = value
     variables.setdefault("PYTHONUNBUFFERED", "1")  # the log is read while the script runs
     variables["PATH"] = _first(os.path.dirname(interpreter), variables.get("PATH", os.defpath))
     variables["PYTHONPATH"] = _python_path(injection, variables.get("PYTHONPATH", ""))
@@ -102,13 +104,49 @@ def run_variables(job: JobSpec, *, run_folder: str) -> Dict[str, str]:
     return {**ours, **_azure_variables(job, run_folder)}
 
 
-def _azure_variables(job: JobSpec, run_folder: str) -> Dict[str, str]:
+def mlflow_variables(job: JobSpec, named: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables that lead MLflow's client into this run, less those that `named` holds.
+
+    None where `named` leads it elsewhere, or where RUNYARD_MLFLOW is `off`. There is no token among them: a script
+    that sets another tracking URI would send it there.
+    """
+    switch = named.get(MLFLOW_SWITCH, job.submitter.get(MLFLOW_SWITCH, ""))
+    if switch.strip().lower() in ("off", "0", "false", "no") or "MLFLOW_TRACKING_URI" in named:
+        return {}
+    ours = {
+        "MLFLOW_TRACKING_URI": mlflow_uri(job),
+        "MLFLOW_RUN_ID": job.run_id,
+        "MLFLOW_EXPERIMENT_ID": job.experiment_id,
+        "MLFLOW_EXPERIMENT_NAME": job.experiment,
+    }
+    return {name: value for name, value in ours.items() if value and name not in named}
+
+
+def replaced_mlflow_variables(job: JobSpec, variables: Mapping[str, str]) -> Dict[str, str]:
+    """Return the submitting process's variables of MLflow that `variables` replace: name → its value."""
+    before = {name: job.submitter[name] for name in _MLFLOW if name in job.submitter}
+    return {name: value for name, value in before.items() if variables.get(name, value) != value}
+
+
+def mlflow_uri(job: JobSpec) -> str:
+    """Return the address of the run's workspace for MLflow, in Azure's form. Our plug-in reads it."""
+    host = _endpoint(job.server).partition("://")[2].rstrip("/")
+    return f"azureml://{host}/mlflow/v2.0{_workspace_scope(job)}?&is-remote=True"
+
+
+def _workspace_scope(job: JobSpec) -> str:
     subscription = job.subscription_id or NO_SUBSCRIPTION
     group = job.resource_group or NO_RESOURCE_GROUP
-    workspace_scope = (
+    return (
         f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
         f"/workspaces/{job.workspace}"
     )
+
+
+def _azure_variables(job: JobSpec, run_folder: str) -> Dict[str, str]:
+    subscription = job.subscription_id or NO_SUBSCRIPTION
+    group = job.resource_group or NO_RESOURCE_GROUP
+    workspace_scope = _workspace_scope(job)
     return {
         "AZUREML_RUN_ID": job.run_id,
         "AZUREML_ARM_SUBSCRIPTION": subscription,

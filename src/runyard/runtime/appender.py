@@ -107,6 +107,8 @@ class NameTable(Dict[str, Entry]):
     """Where each name is logged. It does not travel: joblib and Ray pickle functions with all that they refer to, and a
     descriptor's number means another file, or none, in the process that unpickles it."""
 
+    wall_offset_ns = 0  # wall clock less monotonic clock, as the segment's HEADER says
+
     def __reduce__(self) -> Tuple[Type[NameTable], Tuple[()]]:
         return NameTable, ()
 
@@ -130,6 +132,7 @@ class OpenSegment:
         signal's handler raised just after the write.
         """
         if os.fstat(self.fd).st_size == 0:
+            self.names.wall_offset_ns = header["wall_ns"] - header["t"]
             self._write_whole(journal.pack_long(journal.HEADER, header))
 
     def entry(self, name: str) -> Entry:

@@ -14,6 +14,20 @@ from runyard.core.config.paths import cache_folder
 INJECTED = (
     "core", "runtime", "client", "snapshots", "launchers", "environments", "supervisor", "sdk", "data",
 )  # fmt: skip
+# MLflow looks for plug-ins in the metadata of distributions on the path. The same table is in pyproject.toml.
+METADATA = f"runyard_injected-{runyard.__version__}.dist-info"
+_METADATA_FILES = {
+    "METADATA": f"Metadata-Version: 2.1\nName: runyard-injected\nVersion: {runyard.__version__}\n",
+    "entry_points.txt": """[mlflow.tracking_store]
+azureml = runyard.runtime.mlflow.stores:tracking_store
+
+[mlflow.model_registry_store]
+azureml = runyard.runtime.mlflow.stores:registry_store
+
+[mlflow.artifact_repository]
+azureml = runyard.runtime.mlflow.artifacts:AzuremlArtifactRepository
+""",
+}
 _SITECUSTOMIZE = "runyard/runtime/injected_sitecustomize.py"
 
 _found: Dict[str, Path] = {}
@@ -93,6 +107,8 @@ def _is_whole(target: Path, files: Dict[str, os.stat_result]) -> bool:
     try:
         if os.stat(target / "sitecustomize.py").st_size != files[_SITECUSTOMIZE].st_size:
             return False
+        if any(os.stat(target / METADATA / name).st_size != len(text) for name, text in _METADATA_FILES.items()):
+            return False
         return all(os.stat(f"{target}/{name}").st_size == found.st_size for name, found in files.items())
     except OSError:
         return False
@@ -134,4 +150,7 @@ def _copy(source: str, files: Dict[str, os.stat_result], folder: Path) -> None:
         copy = f"{folder}/{name}"
         os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
         shutil.copyfile(f"{source}/{name}", copy)
+    os.mkdir(folder / METADATA, 0o700)
+    for name, text in _METADATA_FILES.items():
+        (folder / METADATA / name).write_bytes(text.encode("ascii"))
     shutil.copyfile(f"{source}/{_SITECUSTOMIZE}", folder / "sitecustomize.py")

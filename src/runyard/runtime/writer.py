@@ -63,6 +63,7 @@ class JournalWriter:
     """
 
     log: Callable[..., None]
+    log_at: Callable[[str, float, int, int], None]  # MLflow's: name, value, step, milliseconds of the wall clock
 
     def __init__(
         self,
@@ -86,7 +87,13 @@ class JournalWriter:
             "role": role,
         }
         header["boot_id"] = boot_id()
-        self.log, use_names = _make_log(self, translate, write)
+        self.log, use_names_of_log = _make_log(self, translate, write)
+        self.log_at, use_names_of_log_at = _make_log_at(self, write)
+
+        def use_names(names: NameTable) -> None:
+            use_names_of_log(names)
+            use_names_of_log_at(names)
+
         self._appender = Appender(self.run_folder, header, use_names=use_names, write=write)
         self._ended = False
         _writers.append(self)
@@ -158,6 +165,11 @@ class JournalWriter:
         origin = {"source": os.path.abspath(source)} if isinstance(source, (str, os.PathLike)) else {}
         self.append(journal.FILE, {"name": clean, "path": path, "size": size, **origin})
         return size
+
+    def log_param(self, key: str, value: str) -> None:
+        """Record a parameter that the script logged. The first value of a key stays, whichever rank logged it."""
+        self.append(journal.PARAM, {"key": key, "value": value})
+        self.wake()
 
     def fail(self, error_details: object = None, error_code: Optional[str] = None) -> None:
         """Record `run.fail()` of a submitted run."""
@@ -256,6 +268,42 @@ def _make_log(
                 packers[cls] = packer
 
     return log, use_names
+
+
+def _make_log_at(
+    writer: JournalWriter, write: Write
+) -> Tuple[Callable[[str, float, int, int], None], Callable[[NameTable], None]]:
+    """Return `log_at` and the function that swaps the name ids it knows.
+
+    A cell holds monotonic time. The time that is given becomes the moment of that clock in the middle of the
+    millisecond, so that the reader's sum with the segment's offset is the same millisecond, whatever is rounded.
+    """
+    names = NameTable()
+    pack = journal.pack_number
+    unpackable = struct.error
+
+    def use_names(current: NameTable) -> None:
+        nonlocal names
+        names = current
+
+    def log_at(name: str, value: float, step: int, wall_ms: int) -> None:
+        """Append one number to the metric `name`, with the step and the time that the caller gives."""
+        table = names
+        try:
+            fd, name_id = table[name]
+            time_ns = wall_ms * 1_000_000 + 500_000 - table.wall_offset_ns
+            if write(fd, pack(journal.FLOAT, journal.HAS_STEP, 0, name_id, step, time_ns, value)) == _CELL:
+                return
+            writer._appender.end_segment(fd)
+        except (KeyError, TypeError, OSError, unpackable) as error:
+            raise_foreign(error)
+        clean = values.to_name(name)
+        moment = wall_ms * 1_000_000 + 500_000 - (time.time_ns() - time.monotonic_ns())
+        if not values.SMALLEST <= moment <= values.LARGEST:
+            moment = time.monotonic_ns()
+        writer._appender.append(value_record(clean, float(value), values.to_step(clean, step), moment))
+
+    return log_at, use_names
 
 
 def _note_description() -> None:

@@ -215,7 +215,8 @@ class NotifyingStore:
         marks = self._store.ingest(run_id, attempt, parts, external_writer=external_writer)
         # Journals carry tags and properties too, seldom: a page need not read the run again for every point.
         has_tags = any(
-            part.tags_set or part.tags_remove or part.properties_add or part.parameters_add for part in parts
+            part.tags_set or part.tags_remove or part.properties_add or part.parameters_add or part.parameters_log
+            for part in parts
         )
         self._news.tell(run_id, "metrics", *(["tags"] if has_tags else []))
         return marks

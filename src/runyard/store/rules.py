@@ -174,11 +174,20 @@ def _apply(run: Run, change: RunChange) -> Run:
                 why=f"Its value is {run.properties[key]!r}; properties never change, so {value!r} was refused.",
                 hint="Use a tag for what changes, or another property name.",
             )
+    logged_add = change.parameters_log or {}
+    for key, value in logged_add.items():
+        if run.logged_parameters.get(key, value) != value:
+            raise Conflict(
+                f"Run `{run.id}` already has the parameter `{key}`.",
+                why=f"Its value is {run.logged_parameters[key]!r}; a logged parameter never changes, so {value!r} was "
+                "refused.",
+                hint="Use a tag for what changes, or another name for the parameter.",
+            )
     check_texts(run.id, display_name=change.display_name, description=change.description)
     tags = change_tags(run.tags, change.tags_set, change.tags_remove)
     properties = {**run.properties, **properties_add}
-    parameters = {**(change.parameters_add or {}), **run.parameters}
-    if change.tags_set or properties_add or change.parameters_add:
+    parameters = {**(change.parameters_add or {}), **run.parameters, **logged_add}
+    if change.tags_set or properties_add or change.parameters_add or logged_add:
         check_labels(f"Run `{run.id}`", tags, properties, parameters)
     environment, notes = fit_environment(change.environment)
     snapshot_id, snapshot_root = change.snapshot or (run.snapshot_id, run.snapshot_root)
@@ -187,6 +196,7 @@ def _apply(run: Run, change: RunChange) -> Run:
         tags=tags,
         properties=properties,
         parameters=parameters,
+        logged_parameters={**run.logged_parameters, **logged_add},
         display_name=run.display_name if change.display_name is None else change.display_name,
         description=run.description if change.description is None else change.description,
         warnings=add_warnings(run.warnings, [*change.warnings_add, *notes]),
@@ -201,9 +211,15 @@ def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[RunWa
     tags: dict[str, tuple[bool, str | None]] = {}
     properties: dict[str, str] = {}
     parameters: dict[str, str] = {}
+    logged: dict[str, str] = {}
     notes: list[RunWarning] = []
     for part in parts:
         parameters = {**part.parameters_add, **parameters}
+        for key, value in part.parameters_log.items():
+            stays = run.logged_parameters.get(key, logged.get(key, value))
+            logged.setdefault(key, stays)
+            if stays != value:
+                notes.append(_parameter_note(key, stays, value, part.rank))
         tags.update((key, (False, None)) for key in part.tags_remove)
         tags.update((key, (True, value)) for key, value in part.tags_set.items())
         for key, value in part.properties_add.items():
@@ -215,6 +231,7 @@ def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[RunWa
         tags_remove=[key for key, (is_set, _value) in tags.items() if not is_set],
         properties_add=properties,
         parameters_add=parameters,
+        parameters_log=logged,
         warnings=[*notes, *warnings],
     )
 
@@ -226,6 +243,7 @@ def apply_report(
     tags_remove: Sequence[str],
     properties_add: Mapping[str, str],
     parameters_add: Mapping[str, str] = MappingProxyType({}),
+    parameters_log: Mapping[str, str] = MappingProxyType({}),
     warnings: Sequence[RunWarning] = (),
 ) -> Run:
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
@@ -235,7 +253,9 @@ def apply_report(
     room = LabelRoom(left, run.properties, run.parameters)
     tags = room.fit(left, tags_set)
     properties = {key: value for key, value in room.fit({}, new).items() if value is not None}
-    unset = {key: value for key, value in parameters_add.items() if key not in run.parameters}
+    unlogged = {key: value for key, value in parameters_log.items() if key not in run.logged_parameters}
+    logged = {key: value for key, value in room.fit(run.parameters, unlogged).items() if value is not None}
+    unset = {key: value for key, value in parameters_add.items() if key not in run.parameters and key not in logged}
     parameters = {key: value for key, value in room.fit({}, unset).items() if value is not None}
     notes: list[RunWarning] = [
         *warnings,
@@ -248,6 +268,7 @@ def apply_report(
         tags_remove=tags_remove,
         properties_add=properties,
         parameters_add=parameters,
+        parameters_log=logged,
         warnings_add=fresh,
     )
     return _apply(run, change)
@@ -334,6 +355,11 @@ def _with_wait(waits: Sequence[Wait], text: str, now: datetime) -> list[Wait]:
         return [*waits]
     more = [*waits, Wait(text[:MOST_WAIT_TEXT], now)]
     return more if len(more) <= MOST_WAITS else [more[0], *more[2:]]
+
+
+def _parameter_note(key: str, stays: str, refused: str, rank: int) -> RunWarning:
+    message = f"The parameter `{key}` is {stays[:200]!r}; rank {rank} logged {refused[:200]!r}, which was left out."
+    return {"source": "parameters", "message": message}
 
 
 def _property_note(key: str, old: str, new: str) -> RunWarning:

@@ -211,6 +211,7 @@ class SegmentPart:
     tags_remove: Sequence[str] = ()
     properties_add: Mapping[str, str] = field(default_factory=dict)
     parameters_add: Mapping[str, str] = field(default_factory=dict)  # a parameter that the run has stays as it is
+    parameters_log: Mapping[str, str] = field(default_factory=dict)  # logged ones; another value becomes a warning
     quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
 
 

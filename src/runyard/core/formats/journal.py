@@ -31,6 +31,7 @@ CHILD = 25  # {run_id, name, tags, …}: a child run, made by the client
 END = 26  # {status, error, t}: the end of a run that we did not launch
 FAIL = 27  # {error_details, error_code}: `run.fail()` inside a submitted run
 SIDE = 28  # {kind, file, length, crc}: a payload over 1 MiB, kept in a side file beside the segment
+PARAM = 29  # {key, value}: a parameter that the script logged; the first value of a key stays
 
 # A long record's payload has the keys of its kind. A program wrote it, so whoever reads it checks each value.
 Payload = Mapping[str, object]
@@ -139,7 +140,7 @@ def is_beginning(tail: bytes, size: int) -> bool:
     if len(tail) < HEAD.size:
         return False
     kind, flags, zero, length, _crc, zero2 = HEAD.unpack_from(tail)
-    is_head = FIRST_LONG <= kind <= SIDE and not (flags or zero or zero2)
+    is_head = FIRST_LONG <= kind <= PARAM and not (flags or zero or zero2)
     return is_head and length <= MAX_PAYLOAD and HEAD.size + length > size
 
 

@@ -198,6 +198,7 @@ class _Reader:
         self.tags: dict[str, tuple[bool, str | None]] = {}
         self.properties: dict[str, str] = {}
         self.parameters: dict[str, str] = {}
+        self.logged_parameters: dict[str, str] = {}
         self.events: list[Event] = []
         self.end_event: Event | None = None
         self.quarantine = Quarantine()
@@ -228,6 +229,7 @@ class _Reader:
             tags_remove=[key for key, (is_set, _value) in self.tags.items() if not is_set],
             properties_add=self.properties,
             parameters_add=redact_variables(self.parameters),
+            parameters_log=redact_variables(self.logged_parameters),
             quarantine=self.quarantine.entries(),
         )
         return Decoded(part, self.events, self.end_event)
@@ -327,6 +329,14 @@ class _Reader:
         for key, value in parameters.items():
             self.parameters.setdefault(storable(key)[:MAX_NAME], storable(_text(value))[:MAX_VALUE])
 
+    def _on_param(self, _offset: int, payload: journal.Payload) -> None:
+        key, value = payload.get("key"), payload.get("value")
+        if not isinstance(key, str) or not key:
+            raise Unusable("it names no parameter")
+        name, text = storable(key)[:MAX_NAME], storable(_text(value))[:MAX_VALUE]
+        if self.logged_parameters.setdefault(name, text) != text:
+            raise Unusable(f"the parameter `{name}` has another value already; the first one stays")
+
     def _on_event(self, offset: int, payload: journal.Payload, kind: int) -> None:
         self.events.append(Event(kind, offset, payload))
 
@@ -380,6 +390,7 @@ _HANDLERS: dict[int, Callable[[_Reader, int, journal.Payload], None]] = {
     journal.ARTIFACT: _Reader._on_artifact,
     journal.TAGS: _Reader._on_tags,
     journal.PROPERTIES: _Reader._on_properties,
+    journal.PARAM: _Reader._on_param,
     journal.FILE: lambda reader, offset, payload: None,  # the supervisor acted on it
     journal.CHILD: lambda reader, offset, payload: reader._on_event(offset, payload, journal.CHILD),
     journal.FAIL: lambda reader, offset, payload: reader._on_event(offset, payload, journal.FAIL),

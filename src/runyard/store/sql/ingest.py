@@ -333,7 +333,9 @@ class _Ingest:
 
     def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[RunWarning]) -> None:
         changing = [
-            part for part in parts if part.tags_set or part.tags_remove or part.properties_add or part.parameters_add
+            part
+            for part in parts
+            if part.tags_set or part.tags_remove or part.properties_add or part.parameters_add or part.parameters_log
         ]
         if not changing and not warnings:
             return

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from runyard.core.config.settings import Settings
 from runyard.core.errors import DamagedContent, StoreUnavailable
@@ -22,7 +22,7 @@ from runyard.core.names import true_file_name
 from runyard.core.records import PROGRESS, RunFile
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.environments.base import BuiltEnvironment
-from runyard.launchers.variables import base_variables, inherited
+from runyard.launchers.variables import MLFLOW_SWITCH, base_variables, inherited, replaced_mlflow_variables
 from runyard.runtime.injection import injection_folder
 from runyard.snapshots.fetch import Known, Source
 from runyard.snapshots.restore import restore
@@ -352,6 +352,9 @@ class Preparation:
             built=built.variables,
             import_path=imports,
         )
+        replaced = replaced_mlflow_variables(self._job, variables)
+        if replaced:
+            self._warn("mlflow", _tell_replaced(replaced))
         variables["PYTHONPATH"] = os.pathsep.join(
             snapshot_path(entry, self._job.source, work) or entry for entry in variables["PYTHONPATH"].split(os.pathsep)
         )
@@ -399,3 +402,10 @@ class Preparation:
             raise
         except Exception as error:
             raise PreparationFailed(name, error) from error
+
+
+def _tell_replaced(replaced: Mapping[str, str]) -> str:
+    return (
+        f"{', '.join(sorted(replaced))} of the submitting shell does not hold in the run: MLflow logs into the run. "
+        f"To log elsewhere, name MLFLOW_TRACKING_URI in the environment's variables, or set {MLFLOW_SWITCH}=off."
+    )

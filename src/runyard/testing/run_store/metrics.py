@@ -391,6 +391,19 @@ class MetricSeriesSuite:
         assert store.get_run("r1").parameters == {"lr": "0.5", "width": "32"}
         assert [run.id for run in store.list_runs(RunQuery("default", parameters={"width": "32"})).runs] == ["r1"]
 
+    def test_a_logged_parameter_hides_an_argument_and_the_first_value_stays(self, store: RunStore) -> None:
+        a_run(store, "r1", parameters={"lr": "0.5", "depth": "2"})
+        journal = Journal(store, "r1")
+        journal.ship(parameters_log={"lr": "0.1", "width": "32"})
+        journal.ship(parameters_log={"lr": "0.1", "width": "64"}, parameters_add={"lr": "9"})
+        run = store.get_run("r1")
+
+        assert run.parameters == {"lr": "0.1", "depth": "2", "width": "32"}
+        assert run.logged_parameters == {"lr": "0.1", "width": "32"}
+        assert [warning["source"] for warning in run.warnings] == ["parameters"]
+        assert "`width` is '32'" in run.warnings[0]["message"] and "'64'" in run.warnings[0]["message"]
+        assert [found.id for found in store.list_runs(RunQuery("default", parameters={"lr": "0.1"})).runs] == ["r1"]
+
     def test_a_finished_run_takes_late_metrics(self, store: RunStore) -> None:
         from runyard.core.statuses import RunStatus
 

@@ -1,0 +1,264 @@
+"""MLflow's tracking store and registry store for `azureml://`: subclasses of the installed MLflow's REST stores."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from typing import Any, Dict, List, Optional
+
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
+from mlflow.store.model_registry.rest_store import RestStore as RegistryRestStore
+from mlflow.store.tracking.rest_store import RestStore
+from mlflow.utils.rest_utils import MlflowHostCreds
+
+from runyard.runtime.mlflow.address import MlflowDoor, find_target
+from runyard.runtime.mlflow.runs import JournalRun, JournalRuns, dataset_property, journal_runs, status_word
+
+_NAME_FILTER = re.compile(r"\s*name\s*=\s*'([^']*)'\s*")
+logger = logging.getLogger("runyard.runtime.mlflow")
+
+
+def tracking_store(store_uri: str, artifact_uri: Optional[str] = None, **_more: Any) -> AzuremlStore:
+    """MLflow's entry point `mlflow.tracking_store`."""
+    return AzuremlStore(store_uri)
+
+
+def registry_store(
+    store_uri: Optional[str] = None, tracking_uri: Optional[str] = None, **_more: Any
+) -> RegistryRestStore:
+    """MLflow's entry point `mlflow.model_registry_store`."""
+    uri = store_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+    target = find_target(uri)
+    try:
+        return _RegistryStore(target, tracking_uri or uri)
+    except TypeError:  # MLflow 1
+        return _RegistryStore(target, None)
+
+
+def check_server(target: MlflowDoor) -> None:
+    """Raises MlflowException at once where no server listens."""
+    try:
+        target.check_reachable()
+    except OSError as error:
+        raise MlflowException(
+            f"The server of {target.base} does not answer: {error}. What a run logs about itself is kept without it; "
+            "this call needs it. `runyard server status` says more.",
+            error_code=TEMPORARILY_UNAVAILABLE,
+        ) from error
+
+
+def host_creds(target: MlflowDoor) -> MlflowHostCreds:
+    """Return the address and the token for it, as MLflow wants them."""
+    return MlflowHostCreds(target.base, token=target.token or None)
+
+
+class _RegistryStore(RegistryRestStore):  # type: ignore[misc]  # MLflow is not there when types are checked
+    def __init__(self, target: MlflowDoor, tracking_uri: Optional[str]) -> None:
+        more = () if tracking_uri is None else (tracking_uri,)
+        super().__init__(lambda: host_creds(target), *more)
+        self._target = target
+
+    def _call_endpoint(self, *args: Any, **options: Any) -> Any:
+        check_server(self._target)
+        return super()._call_endpoint(*args, **options)
+
+
+class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
+    """Answers for the process's own run and its children from memory and the journal; asks the server for the rest."""
+
+    def __init__(self, store_uri: str) -> None:
+        self._target = find_target(store_uri)
+        super().__init__(lambda: host_creds(self._target))
+        self._journal: Optional[JournalRuns] = journal_runs(self._target.context, store_uri)
+        self._models: Dict[str, Any] = {}
+        self._said_experiment = False
+
+    def _call_endpoint(self, *args: Any, **options: Any) -> Any:
+        check_server(self._target)
+        return super()._call_endpoint(*args, **options)
+
+    def _own(self, run_id: str) -> Optional[JournalRun]:
+        return None if self._journal is None else self._journal.find(run_id)
+
+    # Experiments: until the run is joined, every name means the run's own one. MLflow's client would refuse to start
+    # the run in another.
+    def get_experiment(self, experiment_id: str) -> Any:
+        if self._journal is not None and str(experiment_id) in (self._journal.experiment_id, "0"):
+            return self._journal.experiment()
+        return super().get_experiment(experiment_id)
+
+    def get_experiment_by_name(self, experiment_name: str) -> Any:
+        if self._journal is None:
+            return super().get_experiment_by_name(experiment_name)
+        if experiment_name == self._journal.experiment_name:
+            return self._journal.experiment()
+        if not self._journal.is_joined:
+            return self._tell_experiment(experiment_name)
+        try:
+            return super().get_experiment_by_name(experiment_name)
+        except MlflowException as error:
+            if error.error_code not in ("TEMPORARILY_UNAVAILABLE", "ENDPOINT_NOT_FOUND", "INTERNAL_ERROR"):
+                raise
+            return self._tell_experiment(experiment_name)
+
+    def create_experiment(self, name: str, artifact_location: Optional[str] = None, tags: Any = None) -> str:
+        if self._journal is not None and not self._journal.is_joined:
+            self._tell_experiment(name)
+            return self._journal.experiment_id
+        return str(super().create_experiment(name, artifact_location, tags))
+
+    def _tell_experiment(self, name: str) -> Any:
+        assert self._journal is not None
+        if not self._said_experiment:
+            self._said_experiment = True
+            logger.warning(
+                "MLflow's experiment `%s` is not used: this process is part of run %s, whose experiment is `%s`.",
+                name,
+                self._journal.run_id,
+                self._journal.experiment_name,
+            )
+        return self._journal.experiment()
+
+    # Runs
+    def get_run(self, run_id: str) -> Any:
+        run = self._own(run_id)
+        return super().get_run(run_id) if run is None else run.entity()
+
+    def create_run(self, experiment_id: str, user_id: str, start_time: int, tags: Any, run_name: str) -> Any:
+        if self._journal is None or (str(experiment_id) not in (self._journal.experiment_id, "0")):
+            return super().create_run(experiment_id, user_id, start_time, tags, run_name)
+        return self._journal.create(run_name or "", {tag.key: tag.value for tag in tags or []}).entity()
+
+    def update_run_info(
+        self, run_id: str, run_status: Any, end_time: Optional[int], run_name: Optional[str] = None
+    ) -> Any:
+        run = self._own(run_id)
+        if run is None:
+            return super().update_run_info(run_id, run_status, end_time, run_name)
+        assert self._journal is not None
+        self._journal.is_joined = True
+        run.update(status_word(run_status), end_time, run_name)
+        return run.info
+
+    def log_metric(self, run_id: str, metric: Any) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().log_metric(run_id, metric)
+        else:
+            run.log_metric(metric)
+
+    def log_param(self, run_id: str, param: Any) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().log_param(run_id, param)
+        else:
+            run.log_params([param])
+
+    def set_tag(self, run_id: str, tag: Any) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().set_tag(run_id, tag)
+        else:
+            run.set_tags({tag.key: tag.value})
+
+    def delete_tag(self, run_id: str, key: str) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().delete_tag(run_id, key)
+        else:
+            run.delete_tag(key)
+
+    def log_batch(self, run_id: str, metrics: Any, params: Any, tags: Any) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().log_batch(run_id, metrics, params, tags)
+            return
+        run.log_params(params or [])
+        for metric in metrics or []:
+            run.log_metric(metric)
+        run.set_tags({tag.key: tag.value for tag in tags or []})
+
+    def log_inputs(self, run_id: str, datasets: Any = None, models: Any = None) -> None:
+        run = self._own(run_id)
+        if run is None:
+            more = () if models is None else (models,)
+            super().log_inputs(run_id, datasets, *more)
+            return
+        for given in datasets or []:
+            for key, text in dataset_property(given.dataset, given.tags or []).items():
+                run.add_property(key, text)
+
+    def record_logged_model(self, run_id: str, mlflow_model: Any) -> None:
+        run = self._own(run_id)
+        if run is None:
+            super().record_logged_model(run_id, mlflow_model)
+        else:
+            run.add_property(f"mlflow.model.{mlflow_model.model_uuid}", mlflow_model.to_json())
+
+    # Logged models of MLflow 3: files of the run below the model's name.
+    def create_logged_model(
+        self, experiment_id: str, name: Optional[str] = None, source_run_id: Optional[str] = None, tags: Any = None,
+        params: Any = None, model_type: Optional[str] = None,
+    ) -> Any:  # fmt: skip
+        run = self._own(source_run_id or "")
+        if run is None:
+            return super().create_logged_model(experiment_id, name, source_run_id, tags, params, model_type)
+        from mlflow.entities import LoggedModel, LoggedModelStatus  # MLflow 3 alone calls this
+
+        model_id, now = f"m-{os.urandom(16).hex()}", int(time.time() * 1000)
+        title = name or "model"
+        model = LoggedModel(
+            experiment_id=experiment_id, model_id=model_id, name=title, artifact_location=f"{run.artifact_uri}/{title}",
+            creation_timestamp=now, last_updated_timestamp=now, model_type=model_type, source_run_id=source_run_id,
+            status=LoggedModelStatus.PENDING, tags=tags, params=params,
+        )  # fmt: skip
+        self._models[model_id] = model
+        run.add_property(f"mlflow.model.{model_id}", title)
+        return model
+
+    def get_logged_model(self, model_id: str, *more: Any, **options: Any) -> Any:
+        return self._models.get(model_id) or super().get_logged_model(model_id, *more, **options)
+
+    def search_logged_models(
+        self, experiment_ids: List[str], filter_string: Optional[str] = None, *more: Any, **options: Any
+    ) -> Any:
+        """MLflow 3 asks this when it lists a run's artifacts, so it must not fail where the server does not answer."""
+        try:
+            return super().search_logged_models(experiment_ids, filter_string, *more, **options)
+        except MlflowException:
+            if self._journal is None or self._journal.experiment_id not in map(str, experiment_ids):
+                raise
+        from mlflow.store.entities import PagedList  # as above
+
+        name = _NAME_FILTER.fullmatch(filter_string or "")
+        if filter_string and name is None:
+            return PagedList([], None)
+        return PagedList([model for model in self._models.values() if name is None or model.name == name[1]], None)
+
+    def finalize_logged_model(self, model_id: str, status: Any) -> Any:
+        model = self._models.get(model_id)
+        if model is None:
+            return super().finalize_logged_model(model_id, status)
+        model._status = status
+        return model
+
+    def set_logged_model_tags(self, model_id: str, tags: List[Any]) -> None:
+        model = self._models.get(model_id)
+        if model is None:
+            super().set_logged_model_tags(model_id, tags)
+        else:
+            model.tags.update({tag.key: tag.value for tag in tags})
+
+    def log_logged_model_params(self, model_id: str, params: List[Any]) -> None:
+        model = self._models.get(model_id)
+        if model is None:
+            super().log_logged_model_params(model_id, params)
+        else:
+            model.params.update({param.key: param.value for param in params})
+
+    def log_outputs(self, run_id: str, models: List[Any]) -> None:
+        if self._own(run_id) is None:
+            super().log_outputs(run_id, models)
