@@ -20,6 +20,7 @@ from runyard.imports.records import (
     ImportSource,
     PointPart,
     RunHead,
+    SourceFile,
     in_order,
 )
 from tests.imports.stores import CHILD, RUN, START_MS, add_run, make_database, make_mlruns
