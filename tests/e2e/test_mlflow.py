@@ -49,6 +49,16 @@ with mlflow.start_run() as run:
         mlflow.log_param("p", "q")
         mlflow.log_text("of the child", "c.txt")
         told["child"] = child.info.run_id
+    if mlflow.__version__ >= "3":
+        from mlflow.entities import LoggedModelInput, LoggedModelOutput
+        model = client.create_logged_model(
+            run.info.experiment_id, "net", run.info.run_id, tags={"t": "1"}, params={"p": "2"}, model_type="cnn"
+        )
+        client.set_logged_model_tags(model.model_id, {"u": "3"})
+        client.finalize_logged_model(model.model_id, "READY")
+        client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, step=4)])
+        client.log_inputs(run.info.run_id, models=[LoggedModelInput("m-other")])
+        told["model"] = model.model_id
     data = mlflow.get_run(run.info.run_id).data
     told["data"] = [data.params, data.metrics["loss"], data.tags["who"]]
 try:
@@ -69,6 +79,20 @@ def submit(experiment: Experiment, project: Path, script: str, *packages: str) -
     )
 
 
+def check_model(properties: dict[str, str], model: str) -> None:
+    found = {key: value for key, value in properties.items() if ".model." in key}
+    assert found == {
+        f"mlflow.model.{model}": "net",
+        f"mlflow.model.{model}.type": "cnn",
+        f"mlflow.model.{model}.tag.t": "1",
+        f"mlflow.model.{model}.tag.u": "3",
+        f"mlflow.model.{model}.param.p": "2",
+        f"mlflow.model.{model}.status": "READY",
+        f"mlflow.output.model.{model}": "4",
+        "mlflow.input.model.m-other": "",
+    }
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project: Path, client: str) -> None:
     run = submit(experiment, project, SCRIPT, client)
@@ -77,6 +101,10 @@ def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project:
 
     assert details["status"] == "Completed", log
     told = json.loads(log.partition("TOLD ")[2].splitlines()[0])
+    model = told.pop("model", None)
+    assert (model is None) == (client < "mlflow-skinny==3")
+    if model is not None:
+        check_model(run.get_properties(), model)
     assert told == {
         "token": False,
         "run": run.id,

@@ -113,7 +113,7 @@ class JournalWriter:
     def log_list(self, name: str, value: Iterable[object], description: str = "") -> None:
         """Append all items of an iterable to the metric; an empty one records nothing."""
         if description:
-            _note_description()
+            _note_once("description", "The description of a metric is not kept; its name and value are.")
         clean = values.to_name(name)
         items = values.to_scalars(clean, value)
         self._appender.append(*list_records(clean, items, time.monotonic_ns()))
@@ -121,14 +121,14 @@ class JournalWriter:
     def log_row(self, name: str, description: Optional[str] = None, **columns: object) -> None:
         """Append one row to the table `name`."""
         if description:
-            _note_description()
+            _note_once("description", "The description of a metric is not kept; its name and value are.")
         clean = values.to_name(name)
         self.append(journal.ROW, {"name": clean, "columns": values.to_row(clean, columns), "t": time.monotonic_ns()})
 
     def log_table(self, name: str, value: Mapping[str, object], description: str = "") -> None:
         """Append the rows of {column: list, or scalar for one row} to the table `name`."""
         if description:
-            _note_description()
+            _note_once("description", "The description of a metric is not kept; its name and value are.")
         clean = values.to_name(name)
         columns = values.to_table(clean, value)
         if any(columns.values()):
@@ -225,7 +225,7 @@ def _make_log(
     def log(name: str, value: Any, description: str = "", step: Optional[int] = None) -> None:
         """Append one value to the metric `name`: a number, text, bool or None; numpy and torch scalars too."""
         if description:
-            _note_description()
+            _note_once("description", "The description of a metric is not kept; its name and value are.")
         try:
             kind, pack = packers[type(value)]
             fd, name_id = names[name]
@@ -300,19 +300,20 @@ def _make_log_at(
         clean = values.to_name(name)
         moment = wall_ms * 1_000_000 + 500_000 - (time.time_ns() - time.monotonic_ns())
         if not values.SMALLEST <= moment <= values.LARGEST:
+            _note_once("time", "A metric's time is too far away to be kept; the point has the present time instead.")
             moment = time.monotonic_ns()
         writer._appender.append(value_record(clean, float(value), values.to_step(clean, step), moment))
 
     return log_at, use_names
 
 
-def _note_description() -> None:
-    """Say once that descriptions of metrics are not kept."""
-    if "description" not in _SAID:
-        import logging  # most scripts give none
+def _note_once(topic: str, message: str) -> None:
+    """Say once that something which was given is not kept."""
+    if topic not in _SAID:
+        import logging  # most scripts never need it
 
-        _SAID.add("description")
-        logging.getLogger("runyard.runtime").warning("The description of a metric is not kept; its name and value are.")
+        _SAID.add(topic)
+        logging.getLogger("runyard.runtime").warning(message)
 
 
 def _forget_after_fork() -> None:

@@ -24,7 +24,6 @@ from runyard.runtime.writer import JournalWriter
 
 _ENDS = {"FINISHED": "Completed", "FAILED": "Failed", "KILLED": "Canceled"}
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
-_KEPT_SYSTEM_TAGS = frozenset({_NAME, "mlflow.note.content", "mlflow.log-model.history", "mlflow.loggedArtifacts"})
 
 
 class JournalRun:

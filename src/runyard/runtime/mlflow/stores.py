@@ -190,6 +190,8 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         for given in datasets or []:
             for key, text in dataset_property(given.dataset, given.tags or []).items():
                 run.add_property(key, text)
+        for given in models or []:
+            run.add_property(f"mlflow.input.model.{given.model_id}", "")
 
     def record_logged_model(self, run_id: str, mlflow_model: Any) -> None:
         run = self._own(run_id)
@@ -198,7 +200,7 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         else:
             run.add_property(f"mlflow.model.{mlflow_model.model_uuid}", mlflow_model.to_json())
 
-    # Logged models of MLflow 3: files of the run below the model's name.
+    # Logged models of MLflow 3: files of the run below the model's name, and properties of the run below its id.
     def create_logged_model(
         self, experiment_id: str, name: Optional[str] = None, source_run_id: Optional[str] = None, tags: Any = None,
         params: Any = None, model_type: Optional[str] = None,
@@ -217,7 +219,16 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         )  # fmt: skip
         self._models[model_id] = model
         run.add_property(f"mlflow.model.{model_id}", title)
+        self._keep(model, {"type": model_type} if model_type else {})
+        self._keep(model, {f"tag.{key}": value for key, value in model.tags.items()})
+        self._keep(model, {f"param.{key}": value for key, value in model.params.items()})
         return model
+
+    def _keep(self, model: Any, facts: Dict[str, Any]) -> None:
+        run = self._own(model.source_run_id)
+        assert run is not None  # only models of such a run are in `_models`
+        for key, value in facts.items():
+            run.add_property(f"mlflow.model.{model.model_id}.{key}", str(value))
 
     def get_logged_model(self, model_id: str, *more: Any, **options: Any) -> Any:
         return self._models.get(model_id) or super().get_logged_model(model_id, *more, **options)
@@ -242,7 +253,10 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         model = self._models.get(model_id)
         if model is None:
             return super().finalize_logged_model(model_id, status)
-        model._status = status
+        from mlflow.entities import LoggedModelStatus  # as above
+
+        model._status = LoggedModelStatus(status)
+        self._keep(model, {"status": model._status.value})
         return model
 
     def set_logged_model_tags(self, model_id: str, tags: List[Any]) -> None:
@@ -250,15 +264,23 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         if model is None:
             super().set_logged_model_tags(model_id, tags)
         else:
-            model.tags.update({tag.key: tag.value for tag in tags})
+            new = {tag.key: tag.value for tag in tags}
+            model.tags.update(new)
+            self._keep(model, {f"tag.{key}": value for key, value in new.items()})
 
     def log_logged_model_params(self, model_id: str, params: List[Any]) -> None:
         model = self._models.get(model_id)
         if model is None:
             super().log_logged_model_params(model_id, params)
         else:
-            model.params.update({param.key: param.value for param in params})
+            new = {param.key: param.value for param in params}
+            model.params.update(new)
+            self._keep(model, {f"param.{key}": value for key, value in new.items()})
 
     def log_outputs(self, run_id: str, models: List[Any]) -> None:
-        if self._own(run_id) is None:
+        run = self._own(run_id)
+        if run is None:
             super().log_outputs(run_id, models)
+            return
+        for given in models:
+            run.add_property(f"mlflow.output.model.{given.model_id}", str(given.step))
