@@ -22,6 +22,7 @@ LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look lik
 IGNORED_PROPERTY = "runyard.snapshot.ignored"  # of runs: what ignore files kept out, as `snapshots.left_out` writes it
 SOURCE_PROPERTY = "runyard.snapshot.source"  # of runs: the folder that the snapshot was made from
 KIND = "model"
+MLFLOW_RUN = "mlflow"  # the type of runs that a client of MLflow made: it tells their status, nobody watches them
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ class NewRun:
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
     parameters: Dict[str, str] = field(default_factory=dict)
+    started_at: Optional[datetime] = None  # of a run that began before it was recorded
     submitted_by: str = ""
     owner: Optional[str] = None  # filled in by the server; never part of a request
 

@@ -247,6 +247,14 @@ class RunRecords(ABC):
         """
 
     @abstractmethod
+    def report_status(self, run_id: str, status: RunStatus, *, ended_at: datetime | None = None) -> Run:
+        """Set the status that the client of a run of type `mlflow` tells; any may follow any other, so a run reopens.
+
+        Raises:
+            InvalidTransition: it is a run of another type.
+        """
+
+    @abstractmethod
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         """Append to the journal of a run that decides over others (a sweep); return how many events it then has.
 
@@ -346,6 +354,18 @@ class MetricSeries(ABC):
         Returns the marks of all segments named. A part that starts beyond its mark is not applied: the mark tells.
         A second kind of metric under one name is left out and noted in the run's warnings, once.
         A property that exists with another value keeps the old one, likewise noted.
+        """
+
+    @abstractmethod
+    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+        """Change the record as `update_run` and add points of a client without a journal. One transaction.
+
+        Points need steps; their times are the wall clock's. A point that the client sent before, with the same metric,
+        step, time and value, is passed over.
+
+        Raises:
+            Conflict: a property or a logged parameter exists with another value; nothing was stored.
+            InvalidArgument: the run has a metric of that name that is no series of numbers; nothing was stored.
         """
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
 from runyard.core.formats.documents import RunWarning
-from runyard.core.records import PROGRESS, Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
+from runyard.core.records import MLFLOW_RUN, PROGRESS, Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
     LabelRoom,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runyard.store.base import SegmentPart
 
 VIEWS = ("active", "archived", "all", "deleted")  # of runs
+MOST_PHASES = 1000  # of a run whose client tells its status
 MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
 
 
@@ -53,7 +54,7 @@ def create(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: d
         tags=dict(new.tags),
         properties=dict(new.properties),
         parameters=dict(new.parameters),
-        started_at=now if new.status is RunStatus.RUNNING else None,
+        started_at=new.started_at or now if new.status is RunStatus.RUNNING else None,
         ended_at=now if new.status.is_terminal else None,
         submitted_by=new.submitted_by,
         owner=new.owner,
@@ -113,6 +114,21 @@ def set_status(
         )
     check_transition(run.id, run.status, status)
     return _stamped(run, status, now, error=error, waits_for=waits_for or "")
+
+
+def report_status(run: Run, status: RunStatus, *, now: datetime, ended_at: datetime | None) -> Run:
+    """Return the run in the status that its client tells. See RunStore.report_status."""
+    if run.type != MLFLOW_RUN:
+        raise InvalidTransition(
+            f"Run `{run.id}` is {run.status.value}, and no client of MLflow decides that.",
+            why="Only runs that such a client made have the status that it tells.",
+            hint=f"`runyard runs cancel {run.id}` ends a run.",
+        )
+    ended = (ended_at or (run.ended_at if status is run.status else None) or now) if status.is_terminal else None
+    if status is run.status and ended == run.ended_at:
+        return run
+    phases = [*run.timeline[: MOST_PHASES - 1], Phase(status, ended or now)]
+    return replace(run, status=status, ended_at=ended, timeline=phases)
 
 
 def fence(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: str, is_over: bool) -> Run:

@@ -10,9 +10,10 @@ from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.documents import RunWarning
 from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import ALL_RANKS, MetricSummary, SegmentPart, SegmentState, Series
+from runyard.store.base import ALL_RANKS, MetricSummary, Points, SegmentPart, SegmentState, Series
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.metrics.chunks import concatenate
+from runyard.store.metrics.http import HTTP_WRITER, check_fits, http_part, without_known
 from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
 from runyard.store.text import clean
 
@@ -52,6 +53,13 @@ class StoredMetrics:
         moved = to_marks({place: mark for place, mark in marks.items() if place in named})
         return moved, accepted, arrivals.warnings
 
+    def log(self, points: Sequence[Points]) -> None:
+        """Add points of a client without a journal, each once."""
+        arrivals = Arrivals(self.kinds.get, lambda key: self._count((HTTP_WRITER, 0), key))
+        arrivals.add(http_part(points))
+        check_fits(self.run_id, arrivals)
+        self._store((HTTP_WRITER, 0), arrivals, once=True)
+
     def list_metrics(self, name: str | None) -> list[MetricInfo]:
         """Describe the metrics in the order of first logging, or the one of that name."""
         cleaned = None if name is None else clean(name)
@@ -86,13 +94,17 @@ class StoredMetrics:
         ranks = {(key.server, key.rank): key.rank for (_, key), _ in keyed}
         return merge(pieces, metric=metric, column=column, rank=ALL_RANKS if len(ranks) > 1 else keyed[0][0][1].rank)
 
-    def _store(self, source: Source, arrivals: Arrivals) -> None:
+    def _store(self, source: Source, arrivals: Arrivals, *, once: bool = False) -> None:
         for name, column in arrivals.columns:
             self.kinds.setdefault(name, arrivals.kinds[name])
             self.summaries.setdefault((name, column), None)
         for key, arrival in arrivals.series.items():
             old = self.pieces.get((source, key))
             columns = arrival.columns(self._count(source, key))
+            if once:
+                columns = without_known(columns, [] if old is None else [old.columns])
+                if not len(columns):
+                    continue
             grown = columns if old is None else concatenate([old.columns, columns])
             numbered = arrival.numbered and (old is None or old.numbered)
             offset = arrival.wall_offset_ns if old is None else old.wall_offset_ns

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, SegmentState, Series
+from runyard.core.records import Mark, MetricInfo, Run, RunChange
+from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, Points, SegmentPart, SegmentState, Series
 from runyard.store.memory.tables import MemoryPart
 from runyard.store.metrics.charts import Window, chart_of_series
-from runyard.store.rules import apply_parts
+from runyard.store.rules import apply_change, apply_parts
 
 
 class MemoryMetricSeries(MemoryPart, MetricSeries):
@@ -22,6 +22,14 @@ class MemoryMetricSeries(MemoryPart, MetricSeries):
             marks, accepted, warnings = self._tables.metrics[run_id].ingest((external_writer, attempt), parts)
             self._tables.runs[run_id] = apply_parts(run, accepted, warnings)
             return marks
+
+    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+        with self._tables.lock:
+            changed = apply_change(self._tables.get_run(run_id), change, now=self._tables.clock())
+            if points:
+                self._tables.metrics[run_id].log(points)
+            self._tables.runs[run_id] = changed
+            return changed
 
     def list_marks(self, run_id: str, attempt: int, *, external_writer: int = 0) -> list[Mark]:
         with self._tables.lock:

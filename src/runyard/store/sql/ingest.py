@@ -5,7 +5,7 @@ One stored series and how points join it: its tail, its open chunk, new chunks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,12 @@ import numpy as np
 from sqlalchemy import bindparam, select, update
 
 from runyard.core.formats.documents import RunWarning
-from runyard.core.records import Mark
-from runyard.store.base import ArtifactMetric, SegmentPart
+from runyard.core.records import Mark, Run
+from runyard.store.base import ArtifactMetric, Points, SegmentPart
 from runyard.store.metrics import arrivals, charts
 from runyard.store.metrics.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, grow, to_marks
 from runyard.store.metrics.chunks import CODES, JSON, Columns, decode, encode
+from runyard.store.metrics.http import HTTP_WRITER, check_fits, http_part, without_known
 from runyard.store.metrics.merge import Summary, combine, span, summarize
 from runyard.store.rules import apply_parts
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
@@ -43,6 +44,14 @@ _SERIES = Statement(
     )
 )
 _INSERT_SERIES = Insert(series, *_KEY, "server", "wall_offset_ns", *_STATE)
+_TOUCHING = Statement(
+    select(metric_chunks.c.data).where(
+        metric_chunks.c.id >= bindparam("first"),
+        metric_chunks.c.id < bindparam("end"),
+        metric_chunks.c.last_time >= bindparam("low"),
+        metric_chunks.c.first_time <= bindparam("high"),
+    )
+)
 _UPDATE_SERIES = Statement(
     update(series).where(series.c.id == bindparam("row")).values({name: bindparam(f"new_{name}") for name in _STATE})
 )
@@ -125,6 +134,17 @@ class StoredSeries:
     def count(self) -> int:
         """How many points the series has."""
         return int(self._state["count"])
+
+    def without_known(self, columns: Columns) -> Columns:
+        """Return those of the points that the series lacks, each once."""
+        first, last = span(columns.times)
+        known: list[Columns] = []
+        if self._id is not None and first <= self._state["last_time"]:
+            ids = {"first": chunk_id(self._id, 0), "end": chunk_id(self._id + 1, 0)}
+            known = [decode(row[0]) for row in self._session.all(_TOUCHING, **ids, low=first, high=last)]
+            if self._state["tail"] is not None:
+                known.append(arrivals.unpack(self._state["tail"]))
+        return without_known(columns, known)
 
     def add(self, arrival: Arrival, columns: Columns) -> None:
         """Write `columns`, the points of `arrival`, behind what is there."""
@@ -223,6 +243,14 @@ def ingest(session: Session, run_id: str, source: Source, parts: Sequence[Segmen
     return _Ingest(session, run_id, run, source).apply(parts)
 
 
+def log(session: Session, run_id: str, points: Sequence[Points], change: Callable[[Run], Run]) -> Run:
+    """Change a run's record and add points of a client without a journal. See RunStore.log."""
+    changed = change_run(session, run_id, change)
+    if points:
+        _Ingest(session, run_id, get_run_row(session, run_id), (HTTP_WRITER, 0)).log(points)
+    return changed
+
+
 class _Ingest:
     """One call: what it has looked up so far and what it will write."""
 
@@ -250,6 +278,12 @@ class _Ingest:
             if marks[place] != before[place]:
                 self._write_segment(part, marks[place], names[place])
         return to_marks(marks)
+
+    def log(self, points: Sequence[Points]) -> None:
+        arrivals = Arrivals(self._kind_of, self._rows_of)
+        arrivals.add(http_part(points))
+        check_fits(self._run_id, arrivals)
+        self._write_metrics(arrivals, once=True)
 
     def _load_segments(
         self, parts: Sequence[SegmentPart]
@@ -286,13 +320,13 @@ class _Ingest:
             found = self._metrics[metric] = {row[0]: _Metric(row[1], row[2], _summary(row[3:])) for row in rows}
         return found
 
-    def _write_metrics(self, arrivals: Arrivals) -> None:
+    def _write_metrics(self, arrivals: Arrivals, *, once: bool = False) -> None:
         for name, column in arrivals.columns:
             columns = self._columns_of(name)
             if column not in columns:
                 columns[column] = self._insert_metric(name, column, arrivals.kinds[name])
         for key, arrival in arrivals.series.items():
-            self._write_series(key, arrival)
+            self._write_series(key, arrival, once=once)
         for item in arrivals.files:
             self._write_file(item)
         for columns in self._metrics.values():
@@ -316,10 +350,14 @@ class _Ingest:
         row = self._session.one(_METRIC_ID, row=self._run.serial, metric=name, of_column=column)
         return _Metric(row[0], kind, _NO_SUMMARY)
 
-    def _write_series(self, key: SeriesKey, arrival: Arrival) -> None:
+    def _write_series(self, key: SeriesKey, arrival: Arrival, *, once: bool) -> None:
         metric = self._columns_of(key.metric)[key.column]
         stored = self._series_of(metric, key)
         columns = arrival.columns(stored.count)
+        if once:
+            columns = stored.without_known(columns)
+            if not len(columns):
+                return
         stored.add(arrival, columns)
         offset = arrival.wall_offset_ns
         new = summarize(columns, server=key.server, rank=key.rank, source=self._source, wall_offset_ns=offset)

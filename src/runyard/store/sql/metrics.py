@@ -10,8 +10,19 @@ from typing import Any
 from sqlalchemy import bindparam, select
 
 from runyard.core.names import SYSTEM_METRICS
-from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, SegmentState, Series, ValueParts
+from runyard.core.records import Mark, MetricInfo, Run, RunChange
+from runyard.store.base import (
+    STEP,
+    Chart,
+    MetricSeries,
+    MetricSummary,
+    Points,
+    SegmentPart,
+    SegmentState,
+    Series,
+    ValueParts,
+)
+from runyard.store.rules import apply_change
 from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import SqlPart, get_serial
 from runyard.store.sql.schema import SEGMENT_KEY, run_metrics, runs, segments, series
@@ -81,6 +92,14 @@ class SqlMetricSeries(SqlPart, MetricSeries):
         from runyard.store.sql.ingest import ingest  # loads numpy
 
         return self._database.write(lambda session: ingest(session, run_id, (external_writer, attempt), parts))
+
+    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+        from runyard.store.sql.ingest import log  # loads numpy
+
+        now = self._clock()
+        return self._database.write(
+            lambda session: log(session, run_id, points, lambda run: apply_change(run, change, now=now))
+        )
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
         with self._database.reading() as session:

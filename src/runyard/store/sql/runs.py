@@ -21,6 +21,7 @@ from runyard.store.rules import (
     create,
     fence,
     is_hidden,
+    report_status,
     set_desired,
     set_status,
 )
@@ -166,6 +167,14 @@ class SqlRunRecords(SqlPart, RunRecords):
         return self._database.write(
             lambda session: change_run(session, run_id, lambda run: apply_change(run, change, now=now))
         )
+
+    def report_status(self, run_id: str, status: RunStatus, *, ended_at: datetime | None = None) -> Run:
+        now = self._clock()
+
+        def change(run: Run) -> Run:
+            return report_status(run, status, now=now, ended_at=ended_at)
+
+        return self._database.write(lambda session: change_run(session, run_id, change))
 
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         def append(session: Session) -> int:
