@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
 from runyard.core.formats.documents import RunWarning
-from runyard.core.records import MLFLOW_RUN, PROGRESS, Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
+from runyard.core.records import (
+    MLFLOW_RUN,
+    PROGRESS,
+    Asset,
+    Attempt,
+    Experiment,
+    NewRun,
+    Phase,
+    Run,
+    RunChange,
+    RunFile,
+    Wait,
+)
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
     LabelRoom,

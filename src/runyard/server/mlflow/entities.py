@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from runyard.core.records import Experiment, Run
+from runyard.core.records import MLFLOW_RUN, Experiment, Run
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricSummary
 
@@ -44,7 +44,7 @@ def run_json(run: Run, metrics: Mapping[str, MetricSummary]) -> dict[str, Any]:
         "run_uuid": run.id,
         "run_name": run.display_name,
         "experiment_id": run.experiment_id,
-        "user_id": run.submitted_by,
+        "user_id": _user(run),
         "status": status_word(run.status),
         "artifact_uri": f"{RUN_ARTIFACTS}{run.id}",
         "lifecycle_stage": ACTIVE if run.archived_at is None else DELETED,
@@ -54,14 +54,35 @@ def run_json(run: Run, metrics: Mapping[str, MetricSummary]) -> dict[str, Any]:
     if run.ended_at is not None:
         info["end_time"] = milliseconds(run.ended_at)
     numbers = {name: found.last for name, found in metrics.items() if isinstance(found.last, (int, float))}
-    system = {"mlflow.runName": run.display_name, "mlflow.user": run.submitted_by, "mlflow.parentRunId": run.parent_id}
-    tags = {**run.tags, **{key: value for key, value in system.items() if value}}
+    tags = {**run.tags, **system_tags(run)}
     data = {
         "metrics": [{"key": name, "value": number_json(float(value))} for name, value in numbers.items()],
         "params": [{"key": key, "value": value} for key, value in run.parameters.items()],
         "tags": tags_json(tags),
     }
     return {"info": info, "data": data, "inputs": {}}
+
+
+def system_tags(run: Run) -> dict[str, str]:
+    """Return what the run's record says, as the tags in which MLflow keeps it."""
+    script = run.spec.script or ""
+    found = {
+        "mlflow.runName": run.display_name,
+        "mlflow.note.content": run.description,
+        "mlflow.user": _user(run),
+        "mlflow.parentRunId": run.parent_id,
+        "mlflow.source.name": script,
+        "mlflow.source.type": "JOB" if script else "",
+        "mlflow.source.git.commit": run.properties.get("azureml.git.commit"),
+        "mlflow.source.git.branch": run.properties.get("azureml.git.branch"),
+        "mlflow.source.git.repoURL": run.properties.get("azureml.git.repository_uri"),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _user(run: Run) -> str:
+    """Return who a client of MLflow says that made its run; of other runs who submitted them."""
+    return (run.tags.get("mlflow.user") if run.type == MLFLOW_RUN else None) or run.submitted_by
 
 
 def tags_json(tags: Mapping[str, str | None]) -> list[dict[str, str]]:

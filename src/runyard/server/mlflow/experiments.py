@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from runyard.core.names import check_experiment_name
 from runyard.core.records import Experiment
+from runyard.server.mlflow.checks import MOST_EXPERIMENT_TAG, check_key, check_length
 from runyard.server.mlflow.endpoints import Call, Document, endpoint
 from runyard.server.mlflow.entities import experiment_json
 from runyard.server.mlflow.errors import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST, MlflowError
@@ -49,6 +52,70 @@ def create_experiment(call: Call) -> Document:
     if tags:
         made = call.store.update_experiment(call.workspace, made.name, tags_set=tags)
     return {"experiment_id": made.id}
+
+
+@endpoint("POST", "mlflow/experiments/delete", "update_experiment", "read_workspace", "put_experiment", "put_workspace")
+def delete_experiment(call: Call) -> Document:
+    """Archive an experiment."""
+    return _update(call, archived=True)
+
+
+@endpoint(
+    "POST", "mlflow/experiments/restore", "update_experiment", "read_workspace", "put_experiment", "put_workspace"
+)
+def restore_experiment(call: Call) -> Document:
+    """Bring an archived experiment back."""
+    return _update(call, archived=False)
+
+
+@endpoint(
+    "POST",
+    "mlflow/experiments/set-experiment-tag",
+    "update_experiment",
+    "read_workspace",
+    "put_experiment",
+    "put_workspace",
+)
+def set_experiment_tag(call: Call) -> Document:
+    """Set a tag of an experiment."""
+    key = check_key(call.fields.text("key"), "key", "key")
+    return _update(call, tags_set={key: check_length(call.fields.text("value", ""), "value", MOST_EXPERIMENT_TAG)})
+
+
+@endpoint(
+    "POST",
+    "mlflow/experiments/delete-experiment-tag",
+    "update_experiment",
+    "read_workspace",
+    "put_experiment",
+    "put_workspace",
+)
+def delete_experiment_tag(call: Call) -> Document:
+    """Remove a tag that an experiment has."""
+    key = call.fields.text("key")
+    experiment = experiment_of(call, call.fields.text("experiment_id"))
+    if key not in experiment.tags:
+        raise MlflowError(
+            f"No tag with name: {key[:250]} in experiment with id {experiment.id}", RESOURCE_DOES_NOT_EXIST
+        )
+    return _update(call, tags_remove=[key])
+
+
+def _update(
+    call: Call,
+    *,
+    archived: bool | None = None,
+    tags_set: Mapping[str, str | None] | None = None,
+    tags_remove: Sequence[str] = (),
+) -> Document:
+    experiment = experiment_of(call, call.fields.text("experiment_id"))
+    call.require("update_experiment", owner=experiment.owner)
+    if archived is None and experiment.archived_at is not None:
+        raise MlflowError(f"The experiment {experiment.id} must be in the 'active' state. Current state is deleted.")
+    call.store.update_experiment(
+        call.workspace, experiment.name, archived=archived, tags_set=tags_set, tags_remove=tags_remove
+    )
+    return {}
 
 
 def experiment_of(call: Call, experiment_id: str) -> Experiment:

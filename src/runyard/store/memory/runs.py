@@ -111,9 +111,7 @@ class MemoryRunRecords(MemoryPart, RunRecords):
         return self._change(run_id, lambda run: apply_change(run, change, now=self._tables.clock()))
 
     def report_status(self, run_id: str, status: RunStatus, *, ended_at: datetime | None = None) -> Run:
-        return self._change(
-            run_id, lambda run: report_status(run, status, now=self._tables.clock(), ended_at=ended_at)
-        )
+        return self._change(run_id, lambda run: report_status(run, status, now=self._tables.clock(), ended_at=ended_at))
 
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         with self._tables.lock:
