@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runyard.core.errors import InvalidArgument, NotFound
-from runyard.core.records import Mark
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.records import Mark, RunChange
 from runyard.store.base import (
     ALL_RANKS,
     TIME,
     ArtifactMetric,
     Chart,
     MetricSummary,
+    Points,
     Rows,
     RunQuery,
     RunStore,
+    SegmentPart,
     SegmentState,
     Series,
 )
@@ -49,6 +51,42 @@ def check_exact(chart: Chart, values: np.ndarray, steps: np.ndarray) -> None:
 
 class MetricSeriesSuite:
     """The contract of `MetricSeries`."""
+
+    def test_points_without_a_journal_are_stored_once(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        steps = np.arange(300)
+        sent = Points("m", "f8", steps / 2, steps * 1_000_000, steps)
+        for _ in range(2):
+            store.log("r1", [sent], RunChange())
+        store.log("r1", [Points("m", "f8", np.array([7.0]), np.array([5_000_000]), np.array([5]))], RunChange())
+
+        assert sorted(values_of(store, "m")) == sorted([*(steps / 2).tolist(), 7.0])
+        assert store.summarize_metrics(["r1"])["r1"]["m"].count == 301
+
+    def test_a_refused_parameter_keeps_the_points_out(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        run = store.log("r1", [], RunChange(parameters_log={"p": "1"}))
+        one = Points("m", "f8", np.array([1.0]), np.array([1]), np.array([1]))
+
+        assert (run.logged_parameters, run.parameters) == ({"p": "1"}, {"p": "1"})
+        assert store.log("r1", [], RunChange(parameters_log={"p": "1"})).logged_parameters == {"p": "1"}
+        with pytest.raises(Conflict, match="logged parameter"):
+            store.log("r1", [one], RunChange(parameters_log={"p": "2"}, tags_set={"t": "1"}))
+        assert store.list_metrics("r1") == []
+        assert store.get_run("r1").tags == {}
+
+    def test_logged_parameters_of_journals_keep_their_first_value(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        parts = [
+            SegmentPart("w", 0, 0, 10, parameters_add={"p": "argument"}),
+            SegmentPart("w", 0, 10, 20, parameters_log={"p": "1"}),
+            SegmentPart("v", 0, 0, 10, rank=1, parameters_log={"p": "2"}),
+        ]
+        store.ingest("r1", 1, parts)
+        run = store.get_run("r1")
+
+        assert (run.parameters, run.logged_parameters) == ({"p": "1"}, {"p": "1"})
+        assert [warning["source"] for warning in run.warnings] == ["parameters"]
 
     def test_points_come_back_with_steps_and_times(self, store: RunStore) -> None:
         a_run(store, "r1")

@@ -21,6 +21,17 @@ from runyard.testing.runs import a_new_run, a_run, a_workspace
 class RunRecordsSuite(DeletedRunsSuite):
     """The contract of `RunRecords`."""
 
+    def test_only_a_run_of_mlflow_has_the_status_that_its_client_tells(self, store: RunStore) -> None:
+        a_run(store, "r1", type="mlflow", status=RunStatus.RUNNING)
+        a_run(store, "r2", status=RunStatus.RUNNING)
+        ended = store.report_status("r1", RunStatus.COMPLETED)
+        opened = store.report_status("r1", RunStatus.RUNNING)
+
+        assert (ended.status, ended.ended_at is None) == (RunStatus.COMPLETED, False)
+        assert (opened.status, opened.ended_at) == (RunStatus.RUNNING, None)
+        with pytest.raises(InvalidTransition, match="MLflow"):
+            store.report_status("r2", RunStatus.COMPLETED)
+
     def test_a_run_comes_back_as_it_was_made(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())
         new = replace(
