@@ -70,7 +70,7 @@ class MetricSeriesSuite:
 
         assert (run.logged_parameters, run.parameters) == ({"p": "1"}, {"p": "1"})
         assert store.log("r1", [], RunChange(parameters_log={"p": "1"})).logged_parameters == {"p": "1"}
-        with pytest.raises(Conflict, match="logged parameter"):
+        with pytest.raises(Conflict, match="parameter"):
             store.log("r1", [one], RunChange(parameters_log={"p": "2"}, tags_set={"t": "1"}))
         assert store.list_metrics("r1") == []
         assert store.get_run("r1").tags == {}
