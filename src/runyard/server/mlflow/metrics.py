@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.server.mlflow.checks import check_key, check_timestamp
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 MOST_HISTORY = 25_000
 MOST_RUNS, MOST_SAMPLES = 100, 2500
 _MS = 1_000_000  # ns
+
+
+class PointRow(TypedDict):
+    """A point as MLflow's JSON has it."""
+
+    key: str
+    value: float | str
+    timestamp: int
+    step: int
+    run_id: str
 
 
 @endpoint("GET", "mlflow/metrics/get-history", "read_run", "put_workspace")
@@ -59,7 +69,7 @@ def get_history_bulk_interval(call: Call) -> Document:
     most = fields.integer("max_results", MOST_SAMPLES)
     if not 1 <= most <= MOST_SAMPLES:
         raise MlflowError(f"max_results must be between 1 and {MOST_SAMPLES}.")
-    found: list[dict[str, Any]] = []
+    found: list[PointRow] = []
     for run in runs:
         rows = [row for row in _history(call, run, key) if low <= row["step"] <= high]
         rows.sort(key=lambda row: (row["step"], row["timestamp"]))
@@ -104,7 +114,7 @@ def _runs(call: Call, name: str) -> list[Run]:
     return [call.run("read_run", run_id) for run_id in ids]
 
 
-def _history(call: Call, run: Run, key: str) -> list[dict[str, Any]]:
+def _history(call: Call, run: Run, key: str) -> list[PointRow]:
     try:
         series = call.store.read_series(run.id, key, rank=None)
     except (NotFound, InvalidArgument):  # MLflow has no points of it either
