@@ -456,6 +456,10 @@ class Files(ABC):
             return error
 
     @abstractmethod
+    def delete_files(self, run_id: str, names: Collection[str]) -> None:
+        """Forget these files of a run, in one transaction; unknown names are passed over."""
+
+    @abstractmethod
     def find_file(self, run_id: str, name: str) -> RunFile | None:
         """Return the file of that name; None when the run has none."""
 

@@ -46,12 +46,14 @@ class Door:
     def at(self, base: str) -> Door:
         return replace(self, base=base)
 
-    def raw(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def raw(
+        self, method: str, path: str, body: bytes | None = None, *, content_type: str = "application/json"
+    ) -> tuple[int, bytes]:
         """Ask for a path below the base."""
         connection = _UnixConnection(str(self.served.address.path))
         headers = {"Authorization": self.authorization} if self.authorization else {}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         connection.request(method, f"{self.base}{path}", body, headers)
         answer = connection.getresponse()
         status, read = answer.status, answer.read()

@@ -48,6 +48,9 @@ _LIMITS = (
     (re.compile(r"/mlflow/.+"), 16 * MIB),  # datasets have long schemas and profiles
     (re.compile(r"/api/v1/runs(/plan|/[^/]+/state)?"), 8 * MIB),
 )
+# A file of MLflow's clients is one body, of any size and type; the disk and the quotas limit it.
+_ARTIFACT = re.compile(r"/mlflow/.+/(ajax-)?api/2\.0/mlflow-artifacts/artifacts/.+")
+ARTIFACT_LIMIT = 1 << 50
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _TYPES = (b"application/json", b"application/x-runyard-frames")
 # No script but our own files, nothing from elsewhere, no page around ours, and no text that becomes markup.
@@ -68,7 +71,7 @@ _DEFAULTS = ((b"content-security-policy", PAGE_POLICY), (b"cache-control", b"no-
 HEALTH = b"/api/v1/health"
 _SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
 _ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
-_ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
+_ODD_CODES = re.compile(rb"%2f|%5c", re.IGNORECASE)
 MOST_REQUESTS = 2048  # under way at once, of one user or run: half of a door's places
 
 
@@ -76,9 +79,19 @@ class BodyTooLarge(Exception):
     """Raised out of `receive`; the guard answers 413 whatever the app makes of it."""
 
 
-def limit_of(path: str) -> int:
-    """Return the most bytes that a request to `path` may send."""
-    return next((limit for pattern, limit in _LIMITS if pattern.fullmatch(path)), DEFAULT_LIMIT)
+def limit_of(scope: Any) -> int:
+    """Return the most bytes that a request may send."""
+    if _is_artifact(scope):
+        return ARTIFACT_LIMIT
+    return next((limit for pattern, limit in _LIMITS if pattern.fullmatch(scope["path"])), DEFAULT_LIMIT)
+
+
+def _names_artifact(scope: Any) -> bool:
+    return _ARTIFACT.fullmatch(scope["path"]) is not None
+
+
+def _is_artifact(scope: Any) -> bool:
+    return scope.get("method") == "PUT" and _names_artifact(scope)
 
 
 def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
@@ -86,7 +99,7 @@ def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
     headers = scope["headers"]
     length = values_of(headers, b"content-length")
     size = int(length[0]) if length and length[0].isdigit() else 0
-    limit = limit_of(scope["path"])
+    limit = limit_of(scope)
     if size > limit:
         return 413, too_large(limit, size)
     has_body = size > 0 or bool(values_of(headers, b"transfer-encoding"))
@@ -94,7 +107,7 @@ def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
         return None
     if values_of(headers, b"content-encoding") not in ([], [b"identity"]):
         return 415, InvalidArgument("Compressed requests are not taken.", hint="Send the body as it is.")
-    if scope["method"] not in SAFE_METHODS and _media_type(headers) not in _TYPES:
+    if scope["method"] not in SAFE_METHODS and _media_type(headers) not in _TYPES and not _is_artifact(scope):
         kinds = " or ".join(kind.decode() for kind in _TYPES)
         return 415, InvalidArgument("The request's content type is not one of ours.", hint=f"Send {kinds}.")
     return None
@@ -104,7 +117,7 @@ class LimitedBody:
     """A request's body, counted as it comes: a length that was not announced is not known before."""
 
     def __init__(self, scope: Any, receive: Receive) -> None:
-        self.limit = limit_of(scope["path"])
+        self.limit = limit_of(scope)
         self.is_excessive = False
         self._receive = receive
         self._seen = 0
@@ -236,7 +249,8 @@ async def _check(scope: Scope, names: AnyNames, credentials: Credentials) -> _Re
     principal, by_cookie = found
     if by_cookie and not _has_origin_if_needed(scope):
         return 403, NotAllowed("The request was refused.", why="A browser's change must say which page it is from.")
-    if _ODD_PATH.search(scope["path"]) or _ODD_CODES.search(raw_path):
+    is_parted = b";" in raw_path and not _names_artifact(scope)  # a file's name may have a semicolon
+    if is_parted or _ODD_PATH.search(scope["path"]) or _ODD_CODES.search(raw_path):
         return 400, InvalidArgument(
             f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
         )

@@ -15,14 +15,14 @@ from runyard.server.access.hosts import is_unix
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, services_of
 from runyard.server.http.requests import read_body
-from runyard.server.mlflow import experiments, metrics, runs, search
+from runyard.server.mlflow import artifacts, experiments, metrics, runs, search
 from runyard.server.mlflow.endpoints import Call, Document, Endpoint, find_endpoint
 from runyard.server.mlflow.errors import ENDPOINT_NOT_FOUND, MlflowError, answer_of
 from runyard.server.mlflow.requests import Fields, fields_of
 
 VERSION = "3.3.0"  # of MLflow's server: clients send a later one their spans by OTLP
 BODY_LIMIT = 16 << 20
-MODULES = (experiments, metrics, runs, search)  # importing a module adds its endpoints
+MODULES = (artifacts, experiments, metrics, runs, search)  # importing a module adds its endpoints
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _AZURE = r"v[12]\.0/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.MachineLearningServices/workspaces/"
 _PATH = re.compile(rf"(?P<base>/mlflow/(?:{_AZURE})?(?P<workspace>[^/]+))/(?P<rest>.+)")

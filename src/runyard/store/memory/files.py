@@ -21,6 +21,12 @@ class MemoryFiles(MemoryPart, Files):
             self._tables.files[run_id][file.name] = new
             return new
 
+    def delete_files(self, run_id: str, names: Collection[str]) -> None:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            for name in names:
+                self._tables.files[run_id].pop(name, None)
+
     def find_file(self, run_id: str, name: str) -> RunFile | None:
         with self._tables.lock:
             self._tables.get_run(run_id)

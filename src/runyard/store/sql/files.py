@@ -34,6 +34,9 @@ _FILES_OF_USER = Statement(
     .where(runs.c.submitted_by == bindparam("user"))
 )
 _PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
+_DELETE_FILE = Statement(
+    delete(files).where(files.c.run_serial == bindparam("row"), files.c.name == bindparam("file_name"))
+)
 _PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
 _SNAPSHOT = Statement(select(snapshots.c.root).where(snapshots.c.id == bindparam("snapshot")))
 PUT_PACK = Upsert(packs, "name", keys=("name",))
@@ -97,6 +100,13 @@ class SqlFiles(SqlPart, Files):
             return results
 
         return self._database.write(put)
+
+    def delete_files(self, run_id: str, names: Collection[str]) -> None:
+        def delete_all(session: Session) -> None:
+            serial = get_serial(session, run_id)
+            session.many(_DELETE_FILE, [{"row": serial, "file_name": clean(name)} for name in names])
+
+        self._database.write(delete_all)
 
     def find_files(self, run_id: str, names: Sequence[str]) -> dict[str, RunFile]:
         with self._database.reading() as session:

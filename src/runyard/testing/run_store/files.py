@@ -44,6 +44,19 @@ class FilesSuite:
         }
         assert store.put_files("r1", []) == []
 
+    def test_deleted_files_are_gone_and_others_stay(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        a_run(store, "r2")
+        store.put_files("r1", [RunFile("a", 1), RunFile("a/b", 2), RunFile("c", 3)])
+        store.put_file("r2", RunFile("a", 4))
+        store.delete_files("r1", ["a", "c", "unknown"])
+
+        assert [file.name for file in store.list_files("r1")] == ["a/b"]
+        assert store.find_file("r1", "a") is None
+        assert [file.size for file in store.list_files("r2")] == [4]
+        with pytest.raises(NotFound):
+            store.delete_files("unknown", ["a"])
+
     def test_the_last_of_two_files_of_one_name_counts(self, store: RunStore) -> None:
         a_run(store, "r1")
         store.put_files("r1", [RunFile("a", 1), RunFile("a", 2)])

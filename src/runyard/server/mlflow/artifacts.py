@@ -1,0 +1,194 @@
+"""Endpoints of artifacts: the files of a run, which MLflow's clients reach as `mlflow-artifacts:/runs/<id>/<name>`.
+
+A file is one request's body. It has its name once all of it is stored, so one that is cut off leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.names import clean_file_name
+from runyard.core.records import Run, RunFile
+from runyard.server.http.answers import download_answer, json_answer, window_of
+from runyard.server.http.uploads import receive_file, take_back
+from runyard.server.mlflow.endpoints import Call, Document, endpoint, streamed
+from runyard.server.mlflow.entities import RUN_ARTIFACTS
+from runyard.server.mlflow.errors import (
+    NOT_IMPLEMENTED,
+    RESOURCE_ALREADY_EXISTS,
+    RESOURCE_DOES_NOT_EXIST,
+    MlflowError,
+)
+from runyard.server.routes.files import as_it_is, find_in, read_window
+
+FILES = "mlflow-artifacts/artifacts"
+MOST_DECODINGS = 10  # of a name that was encoded again and again
+_LEADS_OUT = re.compile(r"(^|[/\\])\.\.([/\\]|$)|^[/\\]|^[A-Za-z]:[/\\]|\x00")
+_PLACE = re.compile(r"runs/(?P<run_id>[^/]+)(?:/(?P<name>.*))?", re.DOTALL)
+
+
+@streamed("PUT", f"{FILES}/{{path:path}}", "add_file", "put_workspace")
+async def put_artifact(call: Call) -> Response:
+    """Store the body as a file of the run. A run that has ended keeps the file that it has."""
+    run, name = await run_in_threadpool(_writable, call)
+    length = call.request.headers.get("content-length", "")
+    file = await receive_file(
+        call.context, name, call.request.stream(), announced=int(length) if length.isdigit() else None
+    )
+    try:
+        await run_in_threadpool(_name_file, call, run, file)
+    except BaseException:
+        await take_back(call.context, file)
+        raise
+    return json_answer({})
+
+
+@streamed("GET", f"{FILES}/{{path:path}}", "read_run", "put_workspace")
+async def get_artifact(call: Call) -> Response:
+    """Return a file's bytes, as a download."""
+    run_id, name = _place_of(call.path["path"])
+    return await run_in_threadpool(_download, call, run_id, name)
+
+
+@streamed("GET", "mlflow/artifacts/get", "read_run", "put_workspace")
+async def get_run_artifact(call: Call) -> Response:
+    """The same by `run_id` and `path`."""
+    run_id, name = call.fields.text("run_id"), _checked(call.fields.text("path"))
+    return await run_in_threadpool(_download, call, run_id, name)
+
+
+@endpoint("DELETE", f"{FILES}/{{path:path}}", "add_file", "put_workspace")
+def delete_artifact(call: Call) -> Document:
+    """Delete a file, or all below a folder, while the run may still change."""
+    run, name = _writable(call)
+    _check_open(run, name)
+    found = [file.name for file in _files(call, run) if file.name == name or file.name.startswith(f"{name}/")]
+    if not found:
+        raise _no_artifact(run, name)
+    call.store.delete_files(run.id, found)
+    call.context.services.collecting.note()
+    return {}
+
+
+@endpoint("GET", FILES, "read_run", "put_workspace")
+def list_artifacts_at(call: Call) -> Document:
+    """List a folder; the paths are relative to it."""
+    run_id, folder = _place_of(call.fields.text("path"))
+    run = call.run("read_run", run_id)
+    listed = _listed(call, run, folder)
+    cut = len(folder) + 1 if folder else 0
+    return {"files": [{**item, "path": item["path"][cut:]} for item in listed if item["path"] != folder]}
+
+
+@endpoint("GET", "mlflow/artifacts/list", "read_run", "put_workspace")
+def list_artifacts(call: Call) -> Document:
+    """List a folder of a run; the paths are relative to the run's files."""
+    run_id = call.fields.text("run_id", "") or call.fields.text("run_uuid")
+    path = call.fields.text("path", "")
+    run = call.run("read_run", run_id)
+    listed = _listed(call, run, _checked(path) if path else "")
+    return {"root_uri": f"{RUN_ARTIFACTS}{run.id}", "files": listed}
+
+
+@endpoint("POST", "mlflow-artifacts/mpu/{action}/{path:path}", "add_file", "put_workspace")
+@endpoint("GET", "mlflow-artifacts/presigned/{path:path}", "read_run", "put_workspace")
+def refuse_parts(_call: Call) -> Document:
+    """Say that a file comes and goes in one request: clients then do that."""
+    raise MlflowError("This server takes each file as the body of one PUT request.", NOT_IMPLEMENTED)
+
+
+def _place_of(path: str) -> tuple[str, str]:
+    """Return the run and the name of a path, `runs/<id>/<name>`; the name may be empty."""
+    place = _PLACE.fullmatch(path.removesuffix("/"))
+    if place is None:
+        raise MlflowError(f"Invalid path {path[:300]!r}: files of a run are below `runs/<its id>/`.")
+    return place["run_id"], _checked(place["name"]) if place["name"] else ""
+
+
+def _checked(name: str) -> str:
+    """Return a file's name; what leads out of the run's files is refused, however often it was encoded."""
+    decoded = name
+    for _ in range(MOST_DECODINGS):
+        if _LEADS_OUT.search(decoded):
+            raise _invalid(name)
+        decoded, before = unquote(decoded), decoded
+        if decoded == before:
+            break
+    else:
+        raise _invalid(name)
+    try:
+        return clean_file_name(name)
+    except InvalidArgument:
+        raise _invalid(name) from None
+
+
+def _invalid(name: str) -> MlflowError:
+    return MlflowError(f"Invalid path {name[:300]!r}: it is not the path of a file below the run's own.")
+
+
+def _writable(call: Call) -> tuple[Run, str]:
+    run_id, name = _place_of(call.path["path"])
+    if not name:
+        raise _invalid(call.path["path"])
+    return call.run("add_file", run_id), name
+
+
+def _is_open(run: Run) -> bool:
+    return not run.status.is_terminal or run.type == "mlflow"  # MLflow's clients go on with a run that has ended
+
+
+def _check_open(run: Run, name: str) -> None:
+    if not _is_open(run):
+        raise MlflowError(f"Run '{run.id}' has ended, so its file {name[:300]!r} stays.")
+
+
+def _name_file(call: Call, run: Run, file: RunFile) -> None:
+    call.context.services.quotas.add(run, file)
+    try:
+        call.store.put_file(run.id, file, replace=_is_open(run))
+    except Conflict as error:
+        raise MlflowError(str(error), RESOURCE_ALREADY_EXISTS) from None
+
+
+def _download(call: Call, run_id: str, name: str) -> Response:
+    run, services = call.run("read_run", run_id), call.context.services
+    try:
+        found = find_in(services, run, name)
+    except NotFound:
+        raise _no_artifact(run, name) from None
+    return download_answer(
+        found.file.name,
+        found.size,
+        lambda window: read_window(services, found, window),
+        window=window_of(call.request.headers.get("range"), size=found.size, offset=0, limit=None),
+        complete=found.complete,
+    )
+
+
+def _no_artifact(run: Run, name: str) -> MlflowError:
+    return MlflowError(f"No such artifact: {name[:300]!r} of run '{run.id}'.", RESOURCE_DOES_NOT_EXIST)
+
+
+def _files(call: Call, run: Run) -> Iterable[RunFile]:
+    return call.store.list_files(run.id, with_chunks=False)
+
+
+def _listed(call: Call, run: Run, folder: str) -> list[dict[str, Any]]:
+    """Return the files and folders right below `folder`, or the file of that name, sorted by path."""
+    below = f"{folder}/" if folder else ""
+    found: dict[str, dict[str, Any]] = {}
+    for file in _files(call, run):
+        if file.name == folder or (file.name.startswith(below) and "/" not in file.name[len(below) :]):
+            size = as_it_is(call.context.services, run, file).size
+            found[file.name] = {"path": file.name, "is_dir": False, "file_size": size}
+        elif file.name.startswith(below):
+            path = below + file.name[len(below) :].partition("/")[0]
+            found[path] = {"path": path, "is_dir": True}
+    return [found[path] for path in sorted(found)]
