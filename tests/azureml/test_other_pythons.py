@@ -26,7 +26,10 @@ for package in ("azureml", "runyard/core", "runyard/runtime", "runyard/client", 
     for folder, _, files in os.walk(os.path.join(root, package)):
         for file in sorted(files):
             name = os.path.relpath(os.path.join(folder, file), root)[:-3].replace(os.sep, ".")
-            if file.endswith(".py") and not name.endswith("__main__"):
+            if file.endswith(".py") and name.startswith("runyard.runtime.mlflow."):  # MLflow loads it, and is not here
+                with open(os.path.join(folder, file), encoding="utf-8") as source:
+                    compile(source.read(), file, "exec")
+            elif file.endswith(".py") and not name.endswith("__main__"):
                 importlib.import_module(name[: -len(".__init__")] if name.endswith(".__init__") else name)
 files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
 print([file for file in files if "site-packages" in file])

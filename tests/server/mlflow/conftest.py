@@ -8,6 +8,7 @@ import json
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,13 @@ class Door:
         headers = {"Authorization": self.authorization} if self.authorization else {}
         if body is not None:
             headers["Content-Type"] = content_type
-        connection.request(method, f"{self.base}{path}", body, headers)
-        answer = connection.getresponse()
-        status, read = answer.status, answer.read()
-        connection.close()
+        with closing(connection):
+            try:
+                connection.request(method, f"{self.base}{path}", body, headers)
+            except BrokenPipeError:  # refused by the head alone; the answer is there
+                pass
+            answer = connection.getresponse()
+            status, read = answer.status, answer.read()
         return status, read
 
     def get(self, path: str) -> tuple[int, dict[str, Any]]:

@@ -107,7 +107,7 @@ def test_a_file_or_a_folder_is_deleted(run: Door) -> None:
         "runs/r1/a%00b",
         "runs/r1/%2500",
         "runs/r1/C:%5cx",
-        "runs/r1/" + "%25" * 20 + "2e",
+        "runs/r1/" + ("%" + "25" * 20 + "2e") * 2 + "/x",
         "runs/r1",
         "runs/r1/",
         "experiments/0/x",
