@@ -41,7 +41,7 @@ BUDGETS = {
     "runyard.supervisor.main": 3540,
     "runyard.supervisor.supervisor": 7900,  # every run looks for editable installs and has MLflow's variables
     "runyard.supervisor.node.node": 1208,
-    "runyard.engine.engine": 12353,
+    "runyard.engine.engine": 12406,
     "runyard.server.lifecycle": 2135,
     "runyard.cli.app": 1366,
     "runyard.cli.commands.runs": 8114,

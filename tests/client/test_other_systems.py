@@ -19,8 +19,11 @@ for package in ("runyard.core", "runyard.client", "runyard.sdk", "runyard.snapsh
                 "runyard.cli", "azureml"):
     folder = importlib.import_module(package).__path__
     for module in pkgutil.walk_packages(folder, package + "."):
-        # The first is a program's start; the second a program that nodes run by its path, never a client's.
+        # The first is a program's start; the second a program that nodes run by its path, never a client's; the last
+        # are loaded by MLflow, which is not here.
         if module.name.endswith(".__main__") or module.name == "runyard.runtime.rank_shim":
+            continue
+        if module.name.startswith("runyard.runtime.mlflow."):
             continue
         try:
             importlib.import_module(module.name)

@@ -31,6 +31,7 @@ READS = (
     "get_",
     "find_",
     "list_",
+    "search_",
     "iter_",
     "read_",
     "is_",

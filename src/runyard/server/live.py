@@ -39,6 +39,9 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "delete_run": ("status",),
     "put_file": ("files",),
     "put_files": ("files",),
+    "delete_files": ("files",),
+    "log": ("metrics", "tags"),
+    "report_status": ("status",),
 }
 # Methods that change a workspace's list, their first argument.
 OF_LISTS = frozenset(

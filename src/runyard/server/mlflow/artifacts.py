@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TypedDict
 from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import clean_file_name
-from runyard.core.records import Run, RunFile
+from runyard.core.records import MLFLOW_RUN, Run, RunFile
 from runyard.server.http.answers import download_answer, json_answer, window_of
 from runyard.server.http.uploads import receive_file, take_back
 from runyard.server.mlflow.endpoints import Call, Document, endpoint, streamed
@@ -32,6 +32,14 @@ FILES = "mlflow-artifacts/artifacts"
 MOST_DECODINGS = 10  # of a name that was encoded again and again
 _LEADS_OUT = re.compile(r"(^|[/\\])\.\.([/\\]|$)|^[/\\]|^[A-Za-z]:[/\\]|\x00")
 _PLACE = re.compile(r"runs/(?P<run_id>[^/]+)(?:/(?P<name>.*))?", re.DOTALL)
+
+
+class Listed(TypedDict, total=False):
+    """A file or folder in a list; folders have no size."""
+
+    path: str
+    is_dir: bool
+    file_size: int
 
 
 @streamed("PUT", f"{FILES}/{{path:path}}", "add_file", "put_workspace")
@@ -84,7 +92,7 @@ def list_artifacts_at(call: Call) -> Document:
     run = call.run("read_run", run_id)
     listed = _listed(call, run, folder)
     cut = len(folder) + 1 if folder else 0
-    return {"files": [{**item, "path": item["path"][cut:]} for item in listed if item["path"] != folder]}
+    return {"files": [Listed({**item, "path": item["path"][cut:]}) for item in listed if item["path"] != folder]}
 
 
 @endpoint("GET", "mlflow/artifacts/list", "read_run", "put_workspace")
@@ -141,7 +149,7 @@ def _writable(call: Call) -> tuple[Run, str]:
 
 
 def _is_open(run: Run) -> bool:
-    return not run.status.is_terminal or run.type == "mlflow"  # MLflow's clients go on with a run that has ended
+    return not run.status.is_terminal or run.type == MLFLOW_RUN  # MLflow's clients go on with a run that has ended
 
 
 def _check_open(run: Run, name: str) -> None:
@@ -180,10 +188,10 @@ def _files(call: Call, run: Run) -> Iterable[RunFile]:
     return call.store.list_files(run.id, with_chunks=False)
 
 
-def _listed(call: Call, run: Run, folder: str) -> list[dict[str, Any]]:
+def _listed(call: Call, run: Run, folder: str) -> list[Listed]:
     """Return the files and folders right below `folder`, or the file of that name, sorted by path."""
     below = f"{folder}/" if folder else ""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Listed] = {}
     for file in _files(call, run):
         if file.name == folder or (file.name.startswith(below) and "/" not in file.name[len(below) :]):
             size = as_it_is(call.context.services, run, file).size

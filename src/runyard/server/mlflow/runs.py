@@ -6,10 +6,11 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, NotAllowed
 from runyard.core.names import make_uuid
 from runyard.core.records import MLFLOW_RUN, NewRun, Run, RunChange
 from runyard.core.statuses import RunStatus
+from runyard.server.access.permissions import RunPrincipal
 from runyard.server.mlflow.checks import MOST_PARAM, MOST_TAG, check_batch, check_key, check_length, check_unique
 from runyard.server.mlflow.endpoints import Call, Document, endpoint
 from runyard.server.mlflow.entities import ACTIVE, DELETED, run_json
@@ -118,14 +119,20 @@ def update_run(call: Call) -> Document:
 @endpoint("POST", "mlflow/runs/delete", "write_run", "put_workspace")
 def delete_run(call: Call) -> Document:
     """Archive a run."""
-    call.context.services.engine.archive(call.run("write_run", run_id_of(call.fields)).id, True)
-    return {}
+    return _archive(call, True)
 
 
 @endpoint("POST", "mlflow/runs/restore", "write_run", "put_workspace")
 def restore_run(call: Call) -> Document:
     """Bring an archived run back."""
-    call.context.services.engine.archive(call.run("write_run", run_id_of(call.fields)).id, False)
+    return _archive(call, False)
+
+
+def _archive(call: Call, archived: bool) -> Document:
+    run = call.run("write_run", run_id_of(call.fields))
+    if isinstance(call.context.principal, RunPrincipal):
+        raise NotAllowed("A run's code may not archive runs.", hint=f"`runyard runs archive {run.id}`")
+    call.context.services.engine.archive(run.id, archived)
     return {}
 
 
