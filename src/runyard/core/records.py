@@ -162,7 +162,9 @@ class NewRun:
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
     parameters: Dict[str, str] = field(default_factory=dict)
-    started_at: Optional[datetime] = None  # of a run that began before it was recorded
+    started_at: Optional[datetime] = field(
+        default=None, metadata={"sparse": True}
+    )  # of a run that began before it was recorded
     submitted_by: str = ""
     owner: Optional[str] = None  # filled in by the server; never part of a request
 
