@@ -12,7 +12,7 @@ from pathlib import Path
 from figures import Figure, parse_figure
 
 HERE = Path(__file__).parent
-NOT_BENCHMARKS = {"figures.py", "first_line.py", "private_home.py", "run_all.py", "source_tree.py"}
+NOT_BENCHMARKS = {"figures.py", "first_line.py", "private_home.py", "run_all.py", "serving_peers.py", "source_tree.py"}
 LIMIT_S = 900
 
 

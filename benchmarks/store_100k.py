@@ -27,7 +27,7 @@ sys.path.insert(0, str(SOURCE))
 from figures import report  # noqa: E402
 
 from runyard.core.formats.filters import parse_filter  # noqa: E402
-from runyard.core.records import NewRun, Run, Workspace  # noqa: E402
+from runyard.core.records import Experiment, NewRun, Run, Workspace  # noqa: E402
 from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
 from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
@@ -124,20 +124,17 @@ def fill(store: SqliteStore, count: int) -> None:
     experiments = [store.put_experiment(WORKSPACE, f"experiment-{index}") for index in range(EXPERIMENTS)]
     draw = random.Random(1)
     for at in range(0, count, BATCH):
-        batch = [
-            make_run(draw, index, experiments[index % EXPERIMENTS].id) for index in range(at, min(at + BATCH, count))
-        ]
+        batch = [make_run(draw, index, experiments[index % EXPERIMENTS]) for index in range(at, min(at + BATCH, count))]
         store._database.write(lambda session, at=at, batch=batch: insert(session, draw, at + 1, batch))
 
 
-def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
-    experiment = f"experiment-{index % EXPERIMENTS}"
+def make_run(draw: random.Random, index: int, experiment: Experiment) -> Run:
     arguments = ["--lr", f"{draw.randrange(1000) / 1000}", "--batch-size", str(2 ** draw.randrange(4, 10))]
     new = NewRun(
         key=f"key-{index}",
-        id=f"{experiment}_{1767225600 + index}_{index:08x}",
+        id=f"{experiment.name}_{1767225600 + index}_{index:08x}",
         workspace=WORKSPACE,
-        experiment=experiment,
+        experiment=experiment.name,
         spec=RunSpec(
             script="train.py", arguments=arguments, environment=EnvironmentSpec(interpreter="/usr/bin/python3")
         ),
@@ -153,7 +150,7 @@ def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
         },
     )
     now = START + timedelta(seconds=index)
-    run = create(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
+    run = create(new, number=index // EXPERIMENTS + 1, experiment=experiment, root_id=new.id, now=now)
     return replace(run, started_at=now, ended_at=now + timedelta(seconds=draw.randrange(20_000)))
 
 
@@ -186,6 +183,7 @@ def run_row(serial: int, run: Run) -> dict[str, Any]:
         "created_us": to_microseconds(run.created_at),
         "number": run.number,
         "submitted_by": run.submitted_by,
+        "owner": run.owner,
         "started_us": microseconds(run.started_at),
         "ended_us": microseconds(run.ended_at),
     }
@@ -213,6 +211,9 @@ def metric_rows(draw: random.Random, serial: int) -> Iterator[dict[str, Any]]:
             "last_attempt": 1,
             "last_time": 0,
             "file": None,
+            "latest": last,
+            "latest_step": 99,
+            "latest_ms": 0,
         }
 
 

@@ -47,7 +47,7 @@ def main() -> None:
 
 def pages(first: str, second: str) -> list[str]:
     tabs = ("overview", "metrics", "log", "files", "code", "environment", "children")
-    lists = ("runs", "experiments", "environments", "compute", "datasets", "models")
+    lists = ("runs", "experiments", "environments", "compute", "datasets", "models", "services")
     run_pages = [f"/runs/{first}?tab={tab}" for tab in tabs]
     return [*(f"/{name}" for name in lists), *run_pages, f"/compare?run={first}&run={second}"]
 

@@ -11,7 +11,6 @@ import inspect
 import json
 import re
 import sys
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -24,33 +23,24 @@ from azureml_reasons import ANOTHER_CLASS, PACKAGES, PRIVATE_HOMES, PRIVATE_MEMB
 import azureml.core
 from runyard.sdk.absent import table
 from runyard.sdk.compute.services import ServiceCompute
-from runyard.sdk.placeholders import placeholder
+from runyard.sdk.migration.surface import (
+    ACCEPTED_ONLY,
+    PLACEHOLDER,
+    REFUSED_AT_SUBMIT,
+    function_of,
+    homes_by_name,
+    is_refusal,
+    member_of,
+    unused_settings,
+)
 
 LIST = Path(__file__).with_name("azureml_names.tsv")
 # Names that Microsoft's modules have only because they import them, and that scripts take from there.
 IMPORTS = Path(__file__).with_name("azureml_imports.tsv")
 PACKAGE = Path(azureml.core.__file__).parent.parent
 TABLE = PACKAGE.parent / "runyard/sdk/absent.json"
-PLACEHOLDER = type(placeholder("azureml.Any"))
 SUPPORTED, PARTLY, WITHOUT_EFFECT, REFUSED = STATES = ("supported", "partly", "without effect", "refused")
 
-# Accepted so that scripts run on, and nothing comes of it. Code cannot tell this of itself.
-ACCEPTED_ONLY = {
-    "AbstractAuthentication": "get_authentication_header",
-    "AmlCompute": "add_identity list_quotas list_usages remove_identity",
-    "Environment": "asset_id databricks inferencing_stack_version r spark",
-    "DockerSection": "platform",
-    "HistoryConfiguration": "snapshot_project",
-    "Run": "clean start",
-    "PythonSection": "base_conda_environment",
-    "RunConfiguration": "amlcompute application_endpoints auto_cluster_compute_specification credential_passthrough "
-    "hdi kubernetescompute paralleltask priority source_directory_data_store spark",
-    "azureml.core.authentication": "AbstractAuthentication AzureCliAuthentication InteractiveLoginAuthentication "
-    "MsiAuthentication ServicePrincipalAuthentication TokenAuthentication",
-    "azureml.telemetry": "set_diagnostics_collection",
-}
-# Kept on the object, and refused at submit.
-REFUSED_AT_SUBMIT = {"RunConfiguration": "datacaches"}
 
 INTRODUCTION = """\
 # Names of azureml
@@ -137,23 +127,6 @@ def refused_there(module: str) -> set[str]:
     return {name for names in lists.values() for name in names.split()}
 
 
-@cache
-def homes_by_name() -> dict[str, str]:
-    """Return our module of each public class and function: of the façade, the shortest path first, else of the SDK."""
-    found: dict[str, str] = {}
-    for folder in (PACKAGE, PACKAGE.parent / "runyard/sdk"):
-        paths = [path.relative_to(PACKAGE.parent).with_suffix("") for path in folder.rglob("*.py")]
-        modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
-        for module in sorted(modules, key=lambda module: (module.count("."), module)):
-            loaded = import_module(module)
-            for name in getattr(loaded, "__all__", ()) if folder == PACKAGE else sorted(vars(loaded)):
-                value = getattr(loaded, name)
-                ours = inspect.isclass(value) or (folder == PACKAGE and inspect.isfunction(value))
-                if ours and type(value) is not PLACEHOLDER and value.__module__.startswith(("runyard.sdk", "azureml")):
-                    found.setdefault(name, module if folder == PACKAGE else value.__module__)
-    return found
-
-
 def state(entry: Entry) -> State:
     target = find(entry.module, entry.owner)
     if entry.member and target is not None:
@@ -179,39 +152,6 @@ def is_accepted_only(entry: Entry) -> bool:
     return any((entry.member or entry.owner) in names.split() for names in lists)
 
 
-def member_of(cls: Any, name: str) -> Any:
-    """Return the member as it stands in the class; True for an attribute that the code of the class sets."""
-    found = inspect.getattr_static(cls, name, None)
-    return found if found is not None else (True if name in set_attributes(cls) else None)
-
-
-@cache
-def set_attributes(cls: Any) -> frozenset[str]:
-    """Return the names that methods of the class assign on `self`, and those it accepts without effect."""
-    found = set(unused_settings(cls))
-    for base in cls.__mro__ if inspect.isclass(cls) else ():
-        if base.__module__.startswith(("runyard", "azureml")):
-            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(base)))):
-                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-                for target in (part for one in targets for part in (one.elts if isinstance(one, ast.Tuple) else [one])):
-                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in ("self", "made"):
-                        found.add(target.attr)
-            found.update(getattr(base, "__annotations__", {}))
-    return frozenset(found)
-
-
-def unused_settings(cls: Any) -> frozenset[str]:
-    return getattr(cls, "_unused", frozenset()) if inspect.isclass(cls) else frozenset()
-
-
-def function_of(target: Any) -> Any:
-    """Return what is called, or None where the target is a value."""
-    if isinstance(target, property):
-        target = target.fget
-    target = getattr(target, "__func__", target)
-    return inspect.unwrap(target) if inspect.isfunction(target) else target if inspect.isclass(target) else None
-
-
 def takes(target: Any, parameter: str) -> bool:
     """Whether the call takes the parameter by its name. One that `**kwargs` swallows is not taken."""
     function = None if isinstance(target, property) else function_of(target)
@@ -221,28 +161,6 @@ def takes(target: Any, parameter: str) -> bool:
         return parameter in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-def is_refusal(target: Any) -> bool:
-    """Whether a function does nothing but refuse, or return an empty collection."""
-    function = function_of(target)
-    if not inspect.isfunction(function):
-        return False
-    definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    if not isinstance(definition, ast.FunctionDef):
-        return False
-    steps = [
-        step for step in definition.body if not (isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant))
-    ]
-    if len(steps) != 1:
-        return False
-    if isinstance(steps[0], ast.Raise):
-        return True
-    call = steps[0].value if isinstance(steps[0], (ast.Expr, ast.Return)) else None
-    if isinstance(call, ast.Dict):
-        return not call.keys
-    called = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-    return called == "unsupported" or (called == "CallableDict" and not call.args)  # type: ignore[union-attr]  # a call
 
 
 def reason(entry: Entry) -> str:

@@ -14,7 +14,7 @@ REASONS: dict[str, tuple[str, bool, str, str]] = {
         "part of Azure's serving of models",
         True,
         LATER,
-        "Until then, get the files with `model.download()` and load them in a web server of your own.",
+        "`Model.deploy(...)` serves models; `runyard services logs NAME --requests` shows what they are asked.",
     ),
     "pipelines": (
         "part of Azure's pipelines of steps",
@@ -23,10 +23,10 @@ REASONS: dict[str, tuple[str, bool, str, str]] = {
         "Until then, submit each step with `experiment.submit(...)`, wait for it, and pass its outputs to the next.",
     ),
     "mlflow": (
-        "Azure's bridge to MLflow",
+        "an inner part of Azure's bridge to MLflow",
         True,
         LATER,
-        "Until then, log with `run.log(...)` and its like, or give MLflow a tracking server of its own.",
+        "MLflow's client works in runs, and elsewhere after `mlflow.set_tracking_uri(ws.get_mlflow_tracking_uri())`.",
     ),
     "notebook": (
         "an addition to Azure's runs of notebooks",
@@ -239,7 +239,6 @@ PACKAGES = {
     "azureml.mlflow": "mlflow",
     "azureml.evaluate": "mlflow",
     "azureml.monitoring": "serving",
-    "azureml.contrib.services": "serving",
     "azureml.contrib.server": "serving",
     "azureml.contrib.functions": "serving",
     "azureml.contrib.mir": "serving",

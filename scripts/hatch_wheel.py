@@ -7,8 +7,8 @@ work on the studio is in build_studio.py.
 from __future__ import annotations
 
 import ast
-import gzip
 import io
+import lzma
 import os
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ARCHIVE = "runyard/server_code.tar.gz"  # as in client/server_code.py
+ARCHIVE = "runyard/server_code.tar.xz"  # as in client/server_code.py
 # Type checkers do not look into archives: the interfaces that plug-ins implement are there as stubs as well.
 _STUBBED = ("/base.py", "/types.py", "/__init__.py")
 
@@ -39,7 +39,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
         self._scratch = tempfile.mkdtemp(prefix="runyard-wheel-")
         source = Path(self.root) / "src"
         files = list_files(source, self.config["archived"])
-        archive = Path(self._scratch) / "server_code.tar.gz"
+        archive = Path(self._scratch) / "server_code.tar.xz"
         archive.write_bytes(pack(source, files))
         included = build_data["force_include"]
         included[str(archive)] = ARCHIVE
@@ -71,9 +71,12 @@ def is_interface(name: str) -> bool:
 
 
 def make_stub(text: str) -> str:
-    """Return a module without the bodies of its functions; their docstrings stay, for editors."""
+    """Return a module without tests and without the bodies of its functions; docstrings stay, for editors."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            tests = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+            node.body = [each for each in node.body if each not in tests] or [ast.Expr(ast.Constant(...))]
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.body = [*(node.body[:1] if ast.get_docstring(node) else []), ast.Expr(ast.Constant(...))]
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
@@ -88,4 +91,4 @@ def pack(source: Path, files: list[str]) -> bytes:
             data = (source / name).read_bytes()
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
-    return gzip.compress(plain.getvalue(), 9, mtime=0)
+    return lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME)

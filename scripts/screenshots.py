@@ -5,10 +5,14 @@ Real runs on a private server in a home of their own, in the Chromium of this ma
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ALL, IMAGES = ROOT / ".screenshots", ROOT / "docs" / "images"
 BEST = (
     "runs-light", "run-light", "metrics-light", "failed-dark", "log-dark", "files-light", "diff-light", "compare-light",
-    "differences-dark", "sweep-light", "compute-light",
+    "differences-dark", "sweep-light", "compute-light", "service-light",
 )  # fmt: skip
 WIDE, NARROW = {"width": 1360, "height": 850}, {"width": 400, "height": 800}
 
@@ -74,13 +78,30 @@ if rank == 1:
 time.sleep(30)
 """
 
+SCORE = """\
+import json, os, random, time
+
+def init():
+    global weights
+    with open(os.environ["AZUREML_MODEL_DIR"] + "/model.json") as file:
+        weights = json.load(file)["weights"]
+    print(f"{len(weights)} weights are loaded")
+
+def run(raw):
+    rows = json.loads(raw)["data"]
+    time.sleep(random.expovariate(80))
+    return {"leaves": [sum(w * x for w, x in zip(weights, row)) > 1 for row in rows]}
+"""
+FIGURES_S = 75  # the gateway closes a row of figures every ten seconds
+
 
 def main() -> None:
     for folder in (ALL, IMAGES):
         folder.mkdir(parents=True, exist_ok=True)
     with private_home() as home:
         ids = make_runs(home)
-        take_pictures(ids)
+        with service(home):
+            take_pictures(ids)
         ids["live run"].cancel()
     for name in BEST:
         shutil.copy(ALL / f"{name}.png", IMAGES)
@@ -167,6 +188,64 @@ def make_runs(home: Path) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def service(home: Path) -> Iterator[None]:
+    """A web service of the model `churn`, in its second revision, while it is asked."""
+    from azureml.core import Workspace
+    from runyard.core.specs import EnvironmentSpec
+    from runyard.core.webservices import NewService, RevisionSpec, ServiceChange, ServiceSettings
+    from runyard.sdk.runs.source import store_source
+
+    client = Workspace.from_config()._client
+    calls, folder = client.webservices, home / "score"
+    folder.mkdir()
+    (folder / "score.py").write_text(SCORE)
+    revision = RevisionSpec(
+        models=["churn:1"],
+        entry="score.py",
+        snapshot_id=store_source(client, str(folder)).snapshot_id,
+        environment=EnvironmentSpec(name="training", interpreter=sys.executable),
+        workers=2,
+        created_by="ada",
+    )
+    settings = ServiceSettings(compute_type="Local", auth=True, tags={"team": "retention"}, description="Who leaves?")
+    calls.deploy("default", "churn-scores", NewService(settings, revision))
+    wait_until_deployed(calls)
+    calls.change("default", "churn-scores", ServiceChange(revision=revision))
+    wait_until_deployed(calls)
+    stop = threading.Event()
+    asking = [threading.Thread(target=ask, args=(calls, seed, stop)) for seed in range(3)]
+    for thread in asking:
+        thread.start()
+    stop.wait(FIGURES_S)
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in asking:
+            thread.join()
+        calls.delete("default", "churn-scores")
+
+
+def wait_until_deployed(calls: Any) -> None:
+    while True:
+        found = calls.get("default", "churn-scores")
+        if found.operation.state != "Running":
+            break
+        time.sleep(0.2)
+    if found.state != "Healthy":
+        sys.exit(f"error: The service does not start: {found.error}")
+
+
+def ask(calls: Any, seed: int, stop: threading.Event) -> None:
+    """Send requests, some of them wrong, until `stop`."""
+    chance = random.Random(seed)
+    while not stop.wait(chance.expovariate(12)):
+        rows = [[round(chance.random(), 3) for _ in range(4)] for _ in range(chance.randint(1, 3))]
+        body = json.dumps({"data": rows}) if chance.random() > 0.02 else "no JSON"
+        calls.ask("default", "churn-scores", body.encode())
+
+
 def take_pictures(runs: dict[str, Any]) -> None:
     from playwright.sync_api import sync_playwright
 
@@ -198,6 +277,9 @@ def take_pictures(runs: dict[str, Any]) -> None:
         "compute": "/compute/gpu-pool",
         "datasets": "/datasets/customers",
         "models": "/models/churn",
+        "services": "/services",
+        "service": "/services/churn-scores",
+        "service-try": "/services/churn-scores?tab=try",
     }
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -211,7 +293,7 @@ def take_pictures(runs: dict[str, Any]) -> None:
                 page.screenshot(path=ALL / f"{name}-{theme}.png")
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(NARROW)
-        for name in ("runs", "run", "log"):
+        for name in ("runs", "run", "log", "service"):
             show(page, base + pages[name])
             page.screenshot(path=ALL / f"{name}-narrow.png")
         browser.close()

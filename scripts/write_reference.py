@@ -10,6 +10,7 @@ from pathlib import Path
 
 import azureml_names
 import azureml_uses
+import mlflow_conformance
 import rights_table
 
 from runyard import cli
@@ -74,6 +75,7 @@ if __name__ == "__main__":
         FOLDER / "cli.md": page(),
         FOLDER / "azureml-names.md": azureml_names.page(),
         FOLDER / "azureml-coverage.md": azureml_uses.page(),
+        FOLDER / "mlflow-conformance.md": mlflow_conformance.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
         **{path: with_listings(path.read_text()) for path in (ROOT / "docs/extending").glob("*.md")},

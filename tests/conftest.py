@@ -60,10 +60,17 @@ def home(session_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     folder = Path(tempfile.mkdtemp(prefix="h", dir=session_folder))
     monkeypatch.setenv("RUNYARD_HOME", str(folder))
     yield folder
-    stop_server(folder)
-    left = end_processes(lambda pid: belongs_to(pid, folder), home=folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not left, "processes left after the test:\n" + "\n".join(left)
+    end_home(folder)
+
+
+def end_home(home: Path, *, patience_s: float = 20.0) -> None:
+    """Stop the home's server, wait until nothing lives there, and remove it. Fail for a process that stayed."""
+    stop_server(home)
+    left = end_processes(lambda pid: belongs_to(pid, home), home=home, patience_s=patience_s)
+    log = home / "server" / "server.log"
+    lines = log.read_text(errors="replace").splitlines()[-20:] if left and log.exists() else []
+    shutil.rmtree(home, ignore_errors=True)
+    assert not left, "\n".join(["processes left after the test:", *left, "the end of the server's log:", *lines])
 
 
 def stop_server(home: Path) -> None:
@@ -97,7 +104,7 @@ def end_processes(ours: Callable[[int], bool], *, home: Path | None = None, pati
             stop_server(home)
             ask_at = now + 2.0
         time.sleep(0.02)
-    names = [f"{pid}: {command_of(pid)}" for pid in left]
+    names = [f"{pid}: {command_of(pid)}{run_of(pid)}" for pid in left]
     for pid in left:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -144,6 +151,15 @@ def belongs_to(pid: int, folder: Path) -> bool:
 
 def command_of(pid: int) -> str:
     return os.fsdecode(read_proc(pid, "cmdline").replace(b"\0", b" "))[:300]
+
+
+def run_of(pid: int) -> str:
+    """Return which run's files the process has open, as the end of a line about it."""
+    try:
+        opened = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return ""
+    return next((f"with {path} open" for path in opened if "/runs/" in path), "")
 
 
 def read_proc(pid: int, name: str) -> bytes:

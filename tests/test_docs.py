@@ -82,6 +82,9 @@ def test_links_lead_to_files_and_titles_that_exist(page: Path) -> None:
 OTHERS = {
     "train.py",
     "src/train.py",
+    "my_project/train.py",
+    "serve.py",  # of a packaged model
+    "iris-service/serve.py",
     "submit.py",
     "train_all.py",
     "setup.py",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +15,28 @@ import pytest
 
 from runyard.cli import main
 from tests.environments.wheels import make_wheel
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parent.parent
+UV_LOCK = """\
+version = 1
+requires-python = ">=3.8"
+[[package]]
+name = "mine"
+version = "1"
+source = { editable = "." }
+dependencies = [{ name = "joblib" }]
+[package.optional-dependencies]
+gpu = [{ name = "joblib" }]
+[package.dev-dependencies]
+dev = [{ name = "joblib" }]
+train = [{ name = "joblib" }]
+[[package]]
+name = "joblib"
+version = "1.5"
+source = { path = "wheels/joblib-1.5-py3-none-any.whl" }
+wheels = [{ filename = "joblib-1.5-py3-none-any.whl" }]
+"""
 
 
 def run_python(script: Path, *, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -46,6 +68,32 @@ def test_the_first_run_example_trains_and_shows_its_results(home: Path, tmp_path
     assert re.search(r"^page   http://127\.0\.0\.1:\d+/", result.stdout, re.MULTILINE)
 
 
+@pytest.mark.long
+def test_the_serving_example_works_word_for_word(home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "serving"
+    shutil.copytree(ROOT / "examples/serving", project, ignore=shutil.ignore_patterns("__pycache__"))
+    said = {}
+    for line in blocks("examples/serving/README.md", "sh")[0].splitlines():
+        command, _, expected = line.partition("#")
+        words = [sys.executable, "-m", "runyard.cli", *shlex.split(command)[1:]]
+        done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=110, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        if expected.strip().startswith("["):
+            assert done.stdout.strip() == expected.strip(), command
+        said[command.strip()] = done
+
+    assert said["runyard deploy iris --entry score.py"].stdout.startswith("http://")
+    assert said["runyard services rollback iris"].stderr.count("is Healthy, revision 1.") == 1
+    assert json.loads(said["runyard services test iris -d '{\"flowers\": [5.1, 3.5, 1.4, 0.2]}'"].stdout) == "setosa"
+    wait_for(lambda: not live_runs(), timeout_s=60)
+
+
+def live_runs() -> list[str]:
+    words = [sys.executable, "-m", "runyard.cli", "runs", "list", "--experiment", "webservices", "--json"]
+    found = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+    return [run["id"] for run in found if run["status"] not in ("Completed", "Failed", "Canceled")]
+
+
 def test_the_demo_ends_with_commands_that_find_its_run() -> None:
     """The demo's run is in a home of its own: `runyard runs list` alone used to answer that there are no runs."""
     recipe = subprocess.run(
@@ -61,8 +109,9 @@ def test_the_demo_ends_with_commands_that_find_its_run() -> None:
     assert readme == [line.replace(str(ROOT), "$PWD") for line in told[1:]]
 
 
-def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
-    submit, script = blocks("README.md", "python")
+@pytest.mark.long
+def test_the_readme_runs_work_word_for_word(home: Path, tmp_path: Path) -> None:
+    native, submit, script = blocks("README.md", "python")
     (tmp_path / "my_project").mkdir()
     (tmp_path / "my_project" / "train.py").write_text(script)
     (tmp_path / "submit.py").write_text(submit)
@@ -71,6 +120,14 @@ def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
 
     assert result.returncode == 0, result.stderr + result.stdout
     assert result.stdout.rstrip().splitlines()[-1].startswith("{'loss': 0.25} [")
+
+    own = re.findall(r"runyard\.log\(.*\)", native)
+    (tmp_path / "my_project" / "train.py").write_text(f"import runyard\nloss, epoch = 0.5, 3\n{own[0]}\n")
+    (tmp_path / "submit.py").write_text(native)
+    result = run_python(tmp_path / "submit.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert result.stdout.startswith("0.5 http://127.0.0.1:")
 
 
 @pytest.mark.long
@@ -84,6 +141,7 @@ def test_the_guide_to_environments_works_word_for_word(
     (tmp_path / "my_project" / "train.py").write_text("import joblib, os; print(os.environ['MESSAGE'], joblib.version)")
     (tmp_path / "requirements.txt").write_text("joblib\n")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\ndependencies = ["joblib"]\n')
+    (tmp_path / "uv.lock").write_text(UV_LOCK)
     (tmp_path / "environment.yml").write_text("dependencies:\n- pip:\n  - joblib\n")
     (tmp_path / "submit.py").write_text("\n".join(blocks("docs/guides/environments.md", "python")))
 

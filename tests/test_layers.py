@@ -23,23 +23,30 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"core"},
     "artifacts": {"core"},
     "tuning": {"core"},
+    "serving": {"core"},
     "data": {"core", "artifacts"},
     "supervisor": {"core", "client", "snapshots", "data", "environments", "launchers", "imports"},
     "engine": {"core", "compute", "store", "artifacts", "tuning"},
     "studio": {"core"},
-    "server": {"core", "engine", "store", "artifacts", "studio"},
+    "server": {"core", "engine", "store", "artifacts", "studio", "serving"},
     "client": {"core"},
     "imports": {"core", "client"},
+    "exports": {"core", "client", "imports"},
+    "mlflow": {"core", "client", "runtime", "sdk"},
     "sdk": {"core", "client", "runtime", "snapshots", "data"},
-    "cli": {"core", "sdk", "imports"},
+    "native": {"core", "runtime", "sdk"},
+    "integrations": {"core", "native"},
+    "cli": {"core", "sdk", "imports", "exports"},
     "testing": {"core"} | SEAMS,
-    "azureml": {"sdk", "runtime", "core"},
+    "azureml": {"sdk", "runtime", "core", "mlflow"},
 }
 
 # One module beyond the table: who starts ranks must put in place what they import (docs/internals/run-folder.md).
 # The plan of a dry run is the target's request and the launcher's processes; launchers are pure.
 # Nodes of a cluster get what is injected into runs from the server.
 # The private server's own environment is built like those of runs, by the client that needs it first.
+# Entry scripts name Azure's request and response; they may be tried outside of services.
+# Old imports of scripts are answered in runs and in replicas of services.
 # The server's machine is the node of `local`: what is built there is listed and pruned through it.
 ALSO = {
     ("client", "runyard.environments.server_environment"),
@@ -48,6 +55,9 @@ ALSO = {
     ("engine", "runyard.launchers"),
     ("engine", "runyard.launchers.base"),
     ("engine", "runyard.launchers.variables"),
+    ("serving", "runyard.runtime"),
+    ("azureml", "runyard.serving.worker.raw_http"),
+    ("azureml", "runyard.serving.worker.answers"),
     ("server", "runyard.data.datastores"),
     ("server", "runyard.data.folder"),
     ("server", "runyard.data.folder"),
@@ -58,26 +68,28 @@ ALSO = {
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
 INJECTED = {
     "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
-    "cli", "imports",
+    "cli", "imports", "exports", "mlflow", "serving", "native", "integrations",
 }  # fmt: skip
-MLFLOW_PLUGIN = Path("runyard/runtime/mlflow")  # MLflow itself loads it
+GATEWAY = Path("runyard/serving/gateway")  # in the server's interpreter, with its packages
+MLFLOW_PLUGIN = Path("runyard/mlflow")  # MLflow itself loads it
+INTEGRATIONS = Path("runyard/integrations")  # each module is loaded by a script that has its framework
 MOST_MODULES = 16  # of one room
 # Where keys are known there is a dataclass, or a TypedDict where the value is a dict on a wire or in a file
 # (core/formats/documents.py, core/formats/run_files.py). What is left are options, parameters and Azure's own JSON.
 LOOSE_DICT = re.compile(r"[dD]ict\[str, Any\]")
-MOST_LOOSE_DICTS = 250
+MOST_LOOSE_DICTS = 254
 
 # The rooms and loose modules of each package, lowest first: a module may import what stands in its own line or above.
 # Imports inside functions count; those for type checkers do not. `testing` and flat packages have no order.
 INSIDE: dict[str, list[str]] = {
     "core": [
         "errors lazy_dataclass",
-        "names statuses users attempts plugins secret_names provided_packages error_lines",
+        "names statuses users attempts plugins secret_names provided_packages",
         "machine formats yaml",
         "specs",
         "compute_options",
         "compute records tickets",
-        "config",
+        "config webservices",
         "secret_values",
     ],
     "environments": [
@@ -121,19 +133,12 @@ INSIDE: dict[str, list[str]] = {
         "node",
         "__main__",
     ],
-    "runtime": [
-        "values overflow uploads",
-        "appender",
-        "writer held_output",
-        "context",
-        "bundle injection injected_sitecustomize notebook rank_shim sitecustomize_hook",
-        "mlflow",
-    ],
     "engine": ["sanitize", "state", "context", "runs", "compute sweeps", "ingest", "deletes loop", "engine"],
     "store": [
         "types",
         "base record_limits mounts text",
         "rules serial_sets table_rows",
+        "imported",
         "metrics",
         "memory sql",
         "sqlite postgres",
@@ -144,13 +149,28 @@ INSIDE: dict[str, list[str]] = {
         "access logs",
         "net",
         "storage",
+        "serving",
         "services",
         "http",
         "routes",
-        "mlflow",
+        "mlflow registry",
         "app loop",
         "lifecycle",
         "__main__",
+    ],
+    "imports": [
+        "records report",
+        "folder frames uploads snapshots",
+        "writer verify assets",
+        "mlflow_runs",
+        "mlflow_files mlflow_sql mlflow_server",
+        "mlflow azureml tensorboard wandb",
+    ],
+    "serving": [
+        "protocol scripts tokens config paths",
+        "control_client worker",
+        "gateway scorers",
+        "local standalone replay",
     ],
     "sdk": [
         "exceptions compat foreign",
@@ -163,9 +183,18 @@ INSIDE: dict[str, list[str]] = {
         "runs tensorboard",
         "sweeps compute",
         "submit",
-        "estimators",
+        "estimators serving",
+        "webservices",
+        "migration",
     ],
-    "cli": ["text exit_codes", "parsing", "failures", "app output lookup plan_report", "commands", "__main__"],
+    "cli": [
+        "text exit_codes",
+        "parsing",
+        "failures",
+        "app output lookup plan_report",
+        "commands runs transfer",
+        "__main__",
+    ],
 }
 # Imports upwards, all inside functions. The first four are hubs: users reach everything from a workspace, an
 # experiment, a run or a client, and each of their methods loads its subject when it is called.
@@ -178,10 +207,13 @@ UPWARDS = {
     ("runyard.sdk.run_config.script_run_config", "data"),  # datasets among the arguments
     ("runyard.sdk.run_config.run_configuration", "submit"),  # arguments are checked as at a submit
     ("runyard.sdk.models.model", "runs"),  # `Model.run` is the run that made it
+    ("runyard.sdk.models.model", "webservices"),  # `Model.deploy` makes one
+    ("runyard.sdk.models.model", "serving"),  # `Model.package` and `Model.profile` make them
     ("runyard.store.sql.writes", "migrations"),  # an old database is brought up to date when it is opened
 }
 # The same noun on purpose: the record in `core` and the class of that name which users know.
-TWICE = {"ComputeTarget", "Experiment", "Run", "Workspace"}
+# `Image` is Azure's word for a stored definition, and everyone's for what a container starts from.
+TWICE = {"ComputeTarget", "Experiment", "Image", "Run", "Webservice", "Workspace"}
 
 NAMES_WITHOUT_A_JOB = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
@@ -193,6 +225,10 @@ def layer_of(path: Path) -> str:
     if parts[0] == "azureml":
         return "azureml"
     return parts[1] if len(parts) > 2 else ""
+
+
+def is_injected(path: Path) -> bool:
+    return layer_of(path) in INJECTED and path.relative_to(SOURCE).parent != GATEWAY
 
 
 def layer_of_module(name: str) -> str | None:
@@ -255,6 +291,8 @@ def foreign_imports(path: Path, text: str) -> list[str]:
     place = path.relative_to(SOURCE)
     if place.parent == MLFLOW_PLUGIN:
         known.add("mlflow")
+    if place.parent == INTEGRATIONS:
+        known |= {"keras", "lightning", "pytorch_lightning", "tensorflow", "transformers"}
     return [
         f"{place}:{line} imports {name} when it is imported itself: only the standard library may be"
         for statement in at_import_time(ast.parse(text).body)
@@ -441,7 +479,7 @@ def test_file_names_say_what_is_inside() -> None:
 def test_injected_code_is_python_3_8() -> None:
     broken = []
     for path in FILES:
-        if layer_of(path) in INJECTED or path.parent == SOURCE / "runyard":
+        if is_injected(path) or path.parent == SOURCE / "runyard":
             try:
                 ast.parse(path.read_text(), feature_version=(3, 8))
             except SyntaxError as error:
@@ -467,7 +505,7 @@ def newer_than_3_8(text: str) -> list[int]:
 
 
 def test_injected_code_calls_nothing_newer_than_python_3_8() -> None:
-    injected = [path for path in FILES if layer_of(path) in INJECTED]
+    injected = [path for path in FILES if is_injected(path)]
     broken = [f"{path.relative_to(SOURCE)}:{line}" for path in injected for line in newer_than_3_8(path.read_text())]
 
     assert not broken, "\n".join(broken)
@@ -476,7 +514,7 @@ def test_injected_code_calls_nothing_newer_than_python_3_8() -> None:
 
 
 def test_injected_code_imports_the_standard_library_alone() -> None:
-    broken = [line for path in FILES if layer_of(path) in INJECTED for line in foreign_imports(path, path.read_text())]
+    broken = [line for path in FILES if is_injected(path) for line in foreign_imports(path, path.read_text())]
 
     assert not broken, "\n".join(broken)
 

@@ -20,8 +20,9 @@ FILES = {
     "train.ipynb": '{"cells": []}',
     "prepare.sh": "echo 1\n",
     "simulate": "#!/bin/sh\n",
-    "uv.lock": 'version = 1\n[[package]]\nname = "p"\nversion = "1"\nsource = { virtual = "." }\n',
-    "pyproject.toml": '[project]\nname = "p"\n',
+    "uv.lock": 'version = 1\n[[package]]\nname = "p"\nversion = "1"\nsource = { virtual = "." }\n'
+    '[package.metadata]\nprovides-extras = ["gpu"]\n',
+    "pyproject.toml": '[project]\nname = "p"\n[dependency-groups]\ndev = []\n',
     "requirements.txt": "six\n",
     "Dockerfile": "FROM python:3.12\n",
     ".env": "A=1\n",

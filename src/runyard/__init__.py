@@ -8,7 +8,13 @@ TYPE_CHECKING = False  # checkers know the name; importing typing would cost eve
 if TYPE_CHECKING:
     from typing import Any, Iterator, List
 
-    from runyard.core.errors import RunyardError, SystemFailure, UserError
+    from runyard.core.errors import RunFailed, RunyardError, SystemFailure, UserError
+    from runyard.native.beginning import CurrentRun, init
+    from runyard.native.finding import get, runs, wait
+    from runyard.native.handle import RunHandle
+    from runyard.native.metrics import MetricPoint, Metrics
+    from runyard.native.recording import log, log_file, log_image, log_table
+    from runyard.native.submitting import run
     from runyard.sdk.compute.attached import RayCompute, RemoteCompute, SlurmCompute
     from runyard.sdk.compute.pools import AmlCompute, ComputeInstance
     from runyard.sdk.compute.target import ComputeTarget
@@ -35,6 +41,7 @@ _HOMES = {
     "ComputeInstance": "runyard.sdk.compute.pools",
     "ComputeTarget": "runyard.sdk.compute.target",
     "CondaDependencies": "runyard.sdk.environments.conda_dependencies",
+    "CurrentRun": "runyard.native.beginning",
     "DataPath": "runyard.sdk.data.inputs",
     "DataReference": "runyard.sdk.data.inputs",
     "Datastore": "runyard.sdk.data.datastore",
@@ -42,6 +49,8 @@ _HOMES = {
     "Environment": "runyard.sdk.environments.environment",
     "Estimator": "runyard.sdk.estimators.estimator",
     "Experiment": "runyard.sdk.workspaces.experiment",
+    "MetricPoint": "runyard.native.metrics",
+    "Metrics": "runyard.native.metrics",
     "MpiConfiguration": "runyard.sdk.run_config.run_configuration",
     "PyTorchConfiguration": "runyard.sdk.run_config.run_configuration",
     "RayCompute": "runyard.sdk.compute.attached",
@@ -49,6 +58,8 @@ _HOMES = {
     "Resources": "runyard.sdk.run_config.resources",
     "Run": "runyard.sdk.runs.run",
     "RunConfiguration": "runyard.sdk.run_config.run_configuration",
+    "RunFailed": "runyard.core.errors",
+    "RunHandle": "runyard.native.handle",
     "RunyardError": "runyard.core.errors",
     "ScriptRun": "runyard.sdk.runs.run",
     "ScriptRunConfig": "runyard.sdk.run_config.script_run_config",
@@ -57,38 +68,26 @@ _HOMES = {
     "TensorflowConfiguration": "runyard.sdk.run_config.run_configuration",
     "UserError": "runyard.core.errors",
     "Workspace": "runyard.sdk.workspaces.workspace",
+    "get": "runyard.native.finding",
     "get_run": "runyard.sdk.runs.run",
+    "init": "runyard.native.beginning",
+    "log": "runyard.native.recording",
+    "log_file": "runyard.native.recording",
+    "log_image": "runyard.native.recording",
+    "log_table": "runyard.native.recording",
+    "run": "runyard.native.submitting",
+    "runs": "runyard.native.finding",
+    "wait": "runyard.native.finding",
 }
 
 __all__ = [
-    "AmlCompute",
-    "ComputeInstance",
-    "ComputeTarget",
-    "CondaDependencies",
-    "DataPath",
-    "DataReference",
-    "Datastore",
-    "DockerConfiguration",
-    "Environment",
-    "Estimator",
-    "Experiment",
-    "MpiConfiguration",
-    "PyTorchConfiguration",
-    "RayCompute",
-    "RemoteCompute",
-    "Resources",
-    "Run",
-    "RunConfiguration",
-    "RunyardError",
-    "ScriptRun",
-    "ScriptRunConfig",
-    "SlurmCompute",
-    "SystemFailure",
-    "TensorflowConfiguration",
-    "UserError",
-    "Workspace",
-    "get_run",
-]
+    "AmlCompute", "ComputeInstance", "ComputeTarget", "CondaDependencies", "CurrentRun", "DataPath", "DataReference",
+    "Datastore", "DockerConfiguration", "Environment", "Estimator", "Experiment", "MetricPoint", "Metrics",
+    "MpiConfiguration", "PyTorchConfiguration", "RayCompute", "RemoteCompute", "Resources", "Run", "RunConfiguration",
+    "RunFailed", "RunHandle", "RunyardError", "ScriptRun", "ScriptRunConfig", "SlurmCompute", "SystemFailure",
+    "TensorflowConfiguration", "UserError", "Workspace", "get", "get_run", "init", "log", "log_file", "log_image",
+    "log_table", "run", "runs", "wait",
+]  # fmt: skip
 
 
 class _PackageFolders(list):  # type: ignore[type-arg]  # list[str] needs Python 3.9

@@ -33,6 +33,7 @@ def ask(wire: Wire, target: str, headers: list[tuple[str, str]]) -> Answer:
     return wire.send("GET", safe, headers=headers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attack", PAYLOADS)
 def test_reading_a_runs_file_never_leaves_the_store(victim: Victim, tmp_path: Path, attack: str) -> None:
     names = PAYLOADS[attack](str(victim.canary))

@@ -70,6 +70,7 @@ def test_a69_secrets_of_the_submitter_are_stored_nowhere(
     assert find_in(home, hidden) == {"control": 1}
 
 
+@pytest.mark.long
 def test_a69_a_reader_sees_no_secret_of_others_runs_in_whatever_shape_it_was_given(home: Path, tmp_path: Path) -> None:
     """A reader looks at all that shows the run. The script gets every value as it was."""
     at_url, in_option, in_header, token, dsn, in_file, in_key = (f"canary{secrets.token_hex(12)}" for _ in range(7))

@@ -22,10 +22,15 @@ from tests.attacks.conftest import Team
 from tests.conftest import belongs_to, live_pids
 
 # Files that may open a listening socket: the server's own; the agent that mpirun reaches (a unix socket, 0700); a probe
-# for free ports; and the job of `runyard compute test`, whose nodes tell each other where they are.
+# for free ports; the gateway of services; and the job of `runyard compute test`, whose nodes tell each other where they
+# are.
 LISTENERS = {
     "server/net/binding.py",
     "server/loop.py",
+    "serving/gateway/__main__.py",
+    "serving/gateway/keeper.py",
+    "serving/gateway/process.py",
+    "serving/standalone.py",  # the server of a package, which its user starts
     "supervisor/mpi/agent_server.py",
     "supervisor/lifecycle/layout.py",
     "sdk/compute/node_check.py",

@@ -14,6 +14,7 @@ import pytest
 import azureml
 import azureml.core
 from azureml.core import CondaDependencies, Environment, Model, Run
+from azureml.core.model import InferenceConfig
 from runyard.core.errors import AbsentModule, AbsentName, NotYetSupported
 from runyard.sdk import absent
 from runyard.sdk.azure_class import AzureClass
@@ -31,7 +32,6 @@ TABLE = json.loads(Path(absent.__file__).with_name("absent.json").read_text(enco
         ("azureml.interpret", "is not part of Runyard", "SHAP"),
         ("azureml.datadrift", "is not part of Runyard", "Evidently"),
         ("azureml.dataprep", "is not part of Runyard", "pyarrow"),
-        ("azureml.contrib.services.aml_request", "is not there yet", "model.download"),
         ("azureml._restclient.run_client", "is not part of Runyard", "public classes"),
         ("azureml._run_impl.core", "is not part of Runyard", "public classes"),
     ],
@@ -58,7 +58,7 @@ def test_libraries_that_look_for_a_package_go_on_without_it() -> None:
     assert importlib.util.find_spec("azureml.core.run") is not None
     assert not hasattr(azureml, "pipeline")
     assert not hasattr(azureml.core, "Nothing")
-    assert not hasattr(Model, "deploy")
+    assert not hasattr(InferenceConfig, "build_create_payload")
     assert getattr(Run, "identity", "none") == "none"
 
 
@@ -85,9 +85,9 @@ def test_a_class_that_is_not_here_imports_and_is_refused_on_use() -> None:
 
 
 def test_a_member_that_is_not_here_is_an_attribute_error_that_says_what_to_use() -> None:
-    with pytest.raises(AbsentName, match=r"`Model\.deploy` is not there yet") as caught:
-        Model.deploy()  # type: ignore[attr-defined]
-    assert "model.download()" in caught.value.hint
+    with pytest.raises(AbsentName, match=r"`InferenceConfig\.build_create_payload` is not there yet") as caught:
+        _ = InferenceConfig.build_create_payload  # type: ignore[attr-defined]
+    assert "Model.deploy" in caught.value.hint
     with pytest.raises(AbsentName, match=r"`CondaDependencies\._merge_dependencies` is not part of Runyard"):
         _ = CondaDependencies()._merge_dependencies  # type: ignore[attr-defined]
 

@@ -13,6 +13,7 @@ from azureml._run_impl.run_watcher import RunWatcher
 from azureml.core import Dataset, Environment, Experiment, ScriptRunConfig, Workspace
 from azureml.data import OutputFileDatasetConfig
 from azureml.exceptions import UserErrorException
+from azureml.mlflow import get_mlflow_tracking_uri_v2
 from azureml.tensorboard import Tensorboard
 from azureml.train.hyperdrive import GridParameterSampling, HyperDriveConfig, PrimaryMetricGoal, choice
 from runyard.sdk.environments.plan import names_image
@@ -72,6 +73,7 @@ def test_an_output_reads_back_as_it_was_given(workspace: Workspace) -> None:
     assert output._spec().path == "made/o"
 
 
+@pytest.mark.long
 def test_a_watcher_copies_a_folder_of_a_run_until_it_ends(workspace: Workspace, tmp_path: Path) -> None:
     run = Experiment(workspace, "watched").start_logging()
     for name in ("outputs/events.out.tfevents.1", "outputs/deep/a.txt", "logs/b.txt"):
@@ -110,3 +112,11 @@ def test_a_subclass_may_start_tensorboard_in_its_own_way() -> None:
 )
 def test_names_are_also_where_microsofts_modules_import_them(module: str, name: str, home: str) -> None:
     assert getattr(import_module(module), name) is getattr(import_module(home), name)
+
+
+def test_a_workspace_of_the_second_sdk_keeps_its_own_address() -> None:
+    class OfSdk2:
+        ml_flow_tracking_uri = "azureml://westeurope.api.azureml.ms/mlflow/v1.0/subscriptions/0/workspaces/w"
+
+    second = "azureml://westeurope.api.azureml.ms/mlflow/v2.0/subscriptions/0/workspaces/w"
+    assert get_mlflow_tracking_uri_v2(OfSdk2()) == get_mlflow_tracking_uri_v2(OfSdk2(), "context") == second

@@ -26,7 +26,7 @@ for package in ("azureml", "runyard/core", "runyard/runtime", "runyard/client", 
     for folder, _, files in os.walk(os.path.join(root, package)):
         for file in sorted(files):
             name = os.path.relpath(os.path.join(folder, file), root)[:-3].replace(os.sep, ".")
-            if file.endswith(".py") and name.startswith("runyard.runtime.mlflow."):  # MLflow loads it, and is not here
+            if file.endswith(".py") and name.startswith("runyard.mlflow."):  # MLflow loads it, and is not here
                 with open(os.path.join(folder, file), encoding="utf-8") as source:
                     compile(source.read(), file, "exec")
             elif file.endswith(".py") and not name.endswith("__main__"):

@@ -118,3 +118,32 @@ def test_the_remedy_works(wheel: Path, tmp_path: Path) -> None:
     done = run_code(python, "import azureml.core; print(azureml.core.Workspace.__module__)")
 
     assert done.stdout == "runyard.sdk.workspaces.workspace\n", done.stderr
+
+
+WHAT_THE_EXPORT_CALLS = """
+import inspect
+from azureml._restclient.metrics_client import MetricsClient
+from azureml.core import Dataset, Datastore, Environment, Experiment, Model, Run, Workspace
+for function, names in (
+    (Workspace.get, "name subscription_id resource_group"), (Workspace.from_config, "path"),
+    (Experiment.list, "workspace view_type"), (Experiment.get_runs, "include_children"),
+    (Run.__init__, "experiment run_id"), (Run.get_details, ""), (Run.get_tags, ""), (Run.get_properties, ""),
+    (Run.get_metrics, ""), (Run.get_file_names, ""), (Run.download_file, "name output_file_path"),
+    (Run.restore_snapshot, "snapshot_id path"), (Model.list, "workspace"), (Model.download, "target_dir exist_ok"),
+    (Environment.list, "workspace"), (Environment.get, "workspace name version"),
+    (Environment.save_to_directory, "path overwrite"), (Dataset.get_all, "workspace"),
+    (Dataset.get_by_name, "workspace name version"),
+    (MetricsClient.list_metric_names_for_run_id, "run_id"), (MetricsClient.get_metric_dto_for_run_v2, "name run_id"),
+):
+    assert set(names.split()) <= set(inspect.signature(function).parameters), function
+"""
+
+
+def test_the_export_script_calls_what_the_real_sdk_has(microsofts: Path, tmp_path: Path) -> None:
+    script = ROOT / "src" / "runyard" / "imports" / "azureml" / "export.py"
+    found = run_code(microsofts, WHAT_THE_EXPORT_CALLS)
+    assert found.returncode == 0, found.stderr
+    command = [str(microsofts), str(script), str(tmp_path / "export"), "--config", str(tmp_path / "none.json")]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    assert refused.returncode == 1 and "error: the workspace cannot be opened: UserErrorException" in refused.stderr

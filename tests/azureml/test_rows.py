@@ -25,7 +25,7 @@ ROWS = [
         "exceptions have Azure's bases",
         "azureml/test_import_map.py:exceptions_stand_below_the_base_that_azure_gives_them",
     ),
-    ("str(e) and e.message", "azureml/test_import_map.py:an_exceptions_text_has_azures_layout"),
+    ("str(e) and e.message", "azureml/test_import_map.py:an_exceptions_text_is_its_message"),
     ("ActivityFailedException.error_details", "sdk/test_errors.py:a_failed_activity_holds_its_details"),
     ("submit-time errors", "sdk/test_with_server.py:mistakes_are_azures_exceptions"),
     ("RunEnvironmentException", "sdk/test_offline.py:outside_a_run_a_real_context_can_be_insisted_on"),
@@ -54,7 +54,10 @@ ROWS = [
     ("texts that notebooks print", "sdk/test_with_server.py:the_default_workspace_has_texts_that_notebooks_print"),
     ("dict properties, also called", "sdk/test_workspace_rows.py:what_is_a_dict_since_1_0_can_be_called_as_in_2018"),
     ("get_run of any experiment", "sdk/test_with_server.py:a_submitted_run_is_found_waited_for_and_described"),
-    ("get_mlflow_tracking_uri", "sdk/test_deleting.py:what_nobody_registered_is_an_empty_dict_and_a_call"),
+    (
+        "get_mlflow_tracking_uri",
+        "sdk/test_tracking_address.py:a_workspace_has_an_address_for_mlflow_where_mlflow_is_installed",
+    ),
     ("delete", "sdk/test_workspace_rows.py:a_workspace_is_deleted_when_its_runs_have_ended"),
     ("authentication classes", "sdk/test_deleting.py:every_way_to_sign_in_is_taken_and_talks_to_nobody"),
     # Experiment

@@ -25,7 +25,6 @@ Run: `.venv/bin/python -m pytest -p no:xdist -m external tests/browser/test_x.py
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.studio import Studio
-from tests.conftest import belongs_to, end_processes, stop_server
+from tests.conftest import end_home
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -90,10 +89,7 @@ def studio(built: None, session_folder: Path) -> Iterator[Studio]:
         patch.setenv("RUNYARD_GRACE", "2")
         patch.chdir(project)
         yield Studio(home, project)
-        stop_server(home)
-        left = end_processes(lambda pid: belongs_to(pid, home), home=home, patience_s=60.0)
-    shutil.rmtree(home, ignore_errors=True)
-    assert not left, "processes left after the tests:\n" + "\n".join(left)
+        end_home(home, patience_s=60.0)
 
 
 @pytest.fixture

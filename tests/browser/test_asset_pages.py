@@ -102,7 +102,7 @@ def test_a_model_shows_its_versions_files_and_run(filled: Studio, page: Page) ->
             files.get_by_role("link", name=f"Download {name}").click()
         assert Path(download.value.path()).read_bytes() == content
 
-    page.get_by_role("link", name="Version 1", exact=True).click()
+    page.get_by_role("link", name="Version 1").click()
     expect(page).to_have_url(f"{filled.url}/models/net?version=1")
     expect(about).to_contain_text("first")
     page.goto("/models/net?version=7")
@@ -121,7 +121,7 @@ def test_a_dataset_shows_its_data_and_who_read_it(filled: Studio, page: Page) ->
 
     about = page.get_by_role("region", name="About")
     expect(about).to_contain_text("take 1")
-    page.get_by_role("link", name="Version 1", exact=True).click()
+    page.get_by_role("link", name="Version 1").click()
     expect(about).to_contain_text(HOSTILE)
     source = page.get_by_role("region", name="workspaceblobstore/digits")
     expect(source).to_contain_text("2 files, 4.0 kB")
@@ -146,7 +146,7 @@ def test_an_environment_shows_its_packages_and_hides_secrets(filled: Studio, pag
     variables = page.get_by_role("region", name="Variables")
     expect(variables).to_contain_text(HOSTILE)
     expect(variables).not_to_contain_text("hunter2")
-    page.get_by_role("link", name="Version 1", exact=True).click()
+    page.get_by_role("link", name="Version 1").click()
     expect(packages.get_by_role("listitem")).to_have_count(1)
 
 

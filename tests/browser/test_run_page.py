@@ -75,7 +75,7 @@ def test_a_run_is_watched_and_canceled_by_its_button(studio: Studio, page: Page,
     assert run.get_status() == "Canceled"
     expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
     rows = page.get_by_role("region", name="Timeline").get_by_role("row")
-    expect(rows.filter(has_text="Queued")).to_contain_text("It was handed to local")
+    expect(rows.filter(has_text="Queued")).to_contain_text("Waiting for its supervisor to start on local")
     expect(rows.filter(has_text="Running")).to_be_visible()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import belongs_to, end_processes, stop_server
+from tests.conftest import end_home
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,4 @@ def shared_home(session_folder: Path) -> Iterator[Path]:
         home = Path(tempfile.mkdtemp(prefix="r", dir=session_folder))
         patch.setenv("RUNYARD_HOME", str(home))
         yield home
-        stop_server(home)
-        left = end_processes(lambda pid: belongs_to(pid, home))
-    assert not left
+        end_home(home)

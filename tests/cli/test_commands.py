@@ -119,7 +119,8 @@ def test_detach_list_show_logs_and_cancel(project: Path) -> None:
     again = runyard("runs", "cancel", run_id)
 
     assert submitted.returncode == 0 and run_id.startswith("waiting_")
-    assert listed.stdout.splitlines()[1].split()[:2] == [run_id, "waiting"]
+    name, *_, last = listed.stdout.splitlines()[1].split()
+    assert (name, last) == ("waiting#1", run_id)
     assert canceled.returncode == 0 and "Canceled" in canceled.stderr
     assert json.loads(runyard("runs", "show", run_id, "--json").stdout)["run"]["spec"]["max_attempts"] == 2
     assert again.returncode == 0 and "has ended already: Canceled" in again.stderr
@@ -204,7 +205,7 @@ def test_logs_on_a_terminal_cannot_act_on_it(project: Path) -> None:
 def test_a_wrong_run_id_suggests_the_right_one(project: Path) -> None:
     run_id = run_id_of(submit(project, "train.py"))
 
-    result = runyard("runs", "show", run_id[:-1])
+    result = runyard("runs", "show", f"{run_id}x")
     other = runyard("runs", "logs", "../../etc/passwd")
 
     assert result.returncode == 1 and f"Did you mean `{run_id}`" in result.stderr
@@ -291,8 +292,8 @@ def test_the_oldest_python_without_packages_submits_and_reads(project: Path) -> 
     downloaded = bare("runs", "download", run_id, "outputs")
 
     assert (submitted.returncode, submitted.stdout) == (0, "args ['1'] None\nto stderr\n"), submitted.stderr
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["RUN", run_id], listed.stderr
-    assert listed.stdout.splitlines()[1].endswith("  old")
+    assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["ID", run_id], listed.stderr
+    assert listed.stdout.splitlines()[1].split()[-2] == "old"
     assert "outputs/model.txt" in shown.stdout, shown.stderr
     assert downloaded.stdout == "outputs/model.txt\n", downloaded.stderr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from runyard.cli.commands.run_report import failure_report
+from runyard.cli.runs.run_report import failure_report
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 

@@ -59,6 +59,7 @@ def test_lists_hold_registered_curated_and_built_ones(built: str, wheels: Path) 
     assert "AzureML" not in runyard("environments", "list", "--built").stdout
 
 
+@pytest.mark.long
 def test_the_list_as_json_has_all_of_it(built: str, wheels: Path) -> None:
     register(wheels)
     found = json.loads(runyard("environments", "list", "--json").stdout)

@@ -44,4 +44,4 @@ def test_models_and_datasets_are_listed_shown_downloaded_and_deleted(tmp_path: P
     assert re.search(r"^rows +1 +file .* by=me$", runyard("datasets", "list").stdout, re.MULTILINE)
     seen = json.loads(runyard("datasets", "show", "rows", "--json").stdout)
     assert (seen["id"], seen["files"], seen["bytes"], len(seen["fingerprint"])) == (registered.id, 1, 7, 64)
-    assert re.search(r"^size +7 B in 1 files$", runyard("datasets", "show", "rows").stdout, re.MULTILINE)
+    assert re.search(r"^size +7 bytes in 1 files$", runyard("datasets", "show", "rows").stdout, re.MULTILINE)

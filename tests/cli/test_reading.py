@@ -83,8 +83,8 @@ def test_columns_show_metrics_parameters_and_tags(runs: dict[str, str]) -> None:
     titles, *lines = ok(*command).splitlines()
     plain = {run["id"]: run["columns"] for run in as_json(*command)}
 
-    assert titles.split()[-3:] == ["metrics.loss", "tags.team", "params.none"]
-    assert {line.split()[0]: line.split()[-2:] for line in lines} == {
+    assert titles.split()[-4:] == ["metrics.loss", "tags.team", "params.none", "ID"]
+    assert {line.split()[-1]: line.split()[-3:-1] for line in lines} == {
         runs["good"]: ["0.05", "x"],
         runs["bad"]: ["0.5", "y"],
     }
@@ -162,6 +162,23 @@ def test_experiments_are_archived_and_come_back(runs: dict[str, str]) -> None:
     ok("experiments", "reactivate", "reading")
     assert "reading" in active()
     assert runyard("experiments", "archive", "nobody").returncode == 1
+
+
+def test_an_experiment_is_renamed_and_found_by_its_title(runs: dict[str, str]) -> None:
+    ok("experiments", "rename", "reading", "Reading: all of it")
+    try:
+        shown = ok("experiments", "list")
+        assert re.search(r"^EXPERIMENT .* TITLE$", shown, re.MULTILINE)
+        assert re.search(r"^reading .* Reading: all of it$", shown, re.MULTILINE)
+        by_title = as_json("runs", "list", "--experiment", "Reading: all of it")
+        assert {run["id"] for run in by_title} == {
+            run["id"] for run in as_json("runs", "list", "--experiment", "reading")
+        }
+        assert by_title
+        assert runyard("experiments", "rename", "reading", " ").returncode == 1
+    finally:
+        ok("experiments", "rename", "reading", "reading")
+    assert "TITLE" not in ok("experiments", "list")
 
 
 def test_workspaces_are_listed_and_ours_is_marked(runs: dict[str, str], tmp_path: Path) -> None:
@@ -278,7 +295,7 @@ def test_disk_space_is_freed_on_demand(runs: dict[str, str]) -> None:
     assert freed == {"removed": 0, "freed_bytes": 0, "rest_within_s": 2400.0, "aside_bytes": 0}
     shown = runyard("server", "collect")
 
-    assert shown.stdout == "Freed 0 B (0 pieces of content).\n" and "within 40 min 00 s" in shown.stderr
+    assert shown.stdout == "Freed 0 bytes (0 pieces of content).\n" and "within 40 min 00 s" in shown.stderr
 
 
 def test_the_doctor_finds_a_running_server_well(runs: dict[str, str], shared_home: Path) -> None:

@@ -33,6 +33,7 @@ def submit(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return runyard("submit", *arguments, cwd=project)
 
 
+@pytest.mark.long
 def test_a_command_a_module_and_a_shell_script(project: Path) -> None:
     command = submit(project, "--", "python", "-c", "import sys; print(sys.argv)", "a b", "$AZUREML_ARM_PROJECT_NAME")
     module = submit(project, "--processes", "2", "-m", "pkg.mod", "--", "--beta", "1")

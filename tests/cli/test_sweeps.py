@@ -57,6 +57,7 @@ def test_a_sweep_is_shown_best_first_with_the_reason_of_each_stop(sweep: str) ->
     assert lines[-1] == f"2 children, best 0.9 by {sweep}_0"
 
 
+@pytest.mark.long
 def test_a_sweep_is_read_as_json_and_found_in_the_list(sweep: str) -> None:
     found = json.loads(runyard("sweeps", "show", sweep, "--json").stdout)
 

@@ -23,7 +23,7 @@ for package in ("runyard.core", "runyard.client", "runyard.sdk", "runyard.snapsh
         # are loaded by MLflow, which is not here.
         if module.name.endswith(".__main__") or module.name == "runyard.runtime.rank_shim":
             continue
-        if module.name.startswith("runyard.runtime.mlflow."):
+        if module.name.startswith("runyard.mlflow."):
             continue
         try:
             importlib.import_module(module.name)

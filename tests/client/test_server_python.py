@@ -77,6 +77,7 @@ def test_packages_of_other_versions_are_not_enough(
     assert _lacking(version, {**NEW, **change}) == expected
 
 
+@pytest.mark.long
 def test_a_client_without_packages_uses_the_python_of_an_installed_tool(home: Path, tmp_path: Path) -> None:
     tool = tmp_path / "tools/runyard/bin"
     tool.mkdir(parents=True)

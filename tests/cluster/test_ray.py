@@ -38,6 +38,7 @@ from tests.cluster.scenarios import (
     steps_of,
     tell,
 )
+from tests.cluster.services import answered_elsewhere
 from tests.cluster.team import Team
 from tests.conftest import environ_of, live_pids, read_proc
 from tests.waiting import wait_for
@@ -90,6 +91,16 @@ class TestRunsOnRay(RunsOnAClusterSuite):
             ray.kill_raylet(host)
 
         lost_and_retried(yard, lose)
+        ray.restart_workers(*lost)
+
+    def test_a_service_answers_from_another_node_when_its_own_is_lost(self, yard: Yard, ray: RayCluster) -> None:
+        lost: list[str] = []
+
+        def lose(host: str) -> None:
+            lost.append(host)
+            ray.kill_raylet(host)
+
+        answered_elsewhere(yard, lose)
         ray.restart_workers(*lost)
 
     def test_runs_sent_to_machines_that_had_just_died_start_elsewhere_and_machines_that_come_back_get_a_worker(

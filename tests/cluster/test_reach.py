@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.ground import Ground
 from tests.cluster.team import PORT, Team
-from tests.conftest import belongs_to, end_processes, stop_server
+from tests.conftest import end_home
 from tests.server.private import listening_addresses
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
@@ -37,8 +37,7 @@ print(json.dumps([own.get_status(), own.get_metrics(), run.get_metrics(), run.ge
 def other_home(session_folder: Path) -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="o", dir=session_folder))
     yield home
-    stop_server(home)
-    assert not end_processes(lambda pid: belongs_to(pid, home))
+    end_home(home)
 
 
 def python(ground: Ground, node: str, home: Path, *words: str, cwd: str = "/") -> str:

@@ -33,6 +33,7 @@ from tests.cluster.scenarios import (
     steps_of,
     tell,
 )
+from tests.cluster.services import answered_elsewhere
 from tests.cluster.slurm_cluster import SlurmCluster, open_slurm
 from tests.cluster.team import Team
 from tests.waiting import wait_for
@@ -95,6 +96,20 @@ def test_nodes_whose_daemons_die_are_named_and_their_runs_go_on_elsewhere_from_t
     assert len(set(lost)) == 2
     for host in lost:
         slurm.start_node(host)
+    wait_for(lambda: set(slurm.states().values()) == {"idle"}, timeout_s=90)
+
+
+def test_a_service_answers_from_another_node_when_its_own_is_lost(
+    yard: Yard, slurm: SlurmCluster, ground: Ground
+) -> None:
+    lost: list[str] = []
+
+    def lose(node: str) -> None:
+        lost.append(node)
+        ground.kill_node(node)
+
+    answered_elsewhere(yard, lose)
+    slurm.start_node(lost[0])
     wait_for(lambda: set(slurm.states().values()) == {"idle"}, timeout_s=90)
 
 

@@ -18,7 +18,7 @@ from azureml.core import Run
 from azureml.core.compute import ComputeTarget, RemoteCompute
 from azureml.core.compute_target import ComputeTargetException
 from azureml.core.runconfig import PyTorchConfiguration
-from tests.cluster import scenarios
+from tests.cluster import scenarios, services
 from tests.cluster.ground import Ground
 from tests.cluster.scenarios import RunsOnAClusterSuite, Yard
 from tests.cluster.sshd import PLAIN_UID, Boxes, make_key
@@ -113,6 +113,14 @@ def test_a_run_whose_machine_lost_all_processes_is_named_and_started_again(
         boxes.daemons[node].start()
 
     scenarios.lost_and_retried(yard, lose)
+
+
+def test_a_service_answers_from_another_machine_when_its_own_is_lost(yard: Yard, boxes: Boxes, ground: Ground) -> None:
+    def lose(node: str) -> None:
+        ground.kill_node(node)
+        boxes.daemons[node].start()  # who is asked there can say that the run is gone
+
+    services.answered_elsewhere(yard, lose, names_it=True)
 
 
 def test_more_runs_than_slots_wait_their_turn(yard: Yard) -> None:

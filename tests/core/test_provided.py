@@ -75,6 +75,14 @@ def test_what_they_brought_from_others_comes_along_unless_it_is_named() -> None:
     assert brought_by(split_provided(["azureml-train-automl"])[1], [], is_base=False) == []
 
 
+@pytest.mark.parametrize("named", ["mlflow==1.30", "MLflow", "mlflow_skinny<3"])
+def test_mlflow_is_kept_as_it_is_named(named: str) -> None:
+    _, left_out = split_provided(["azureml-mlflow==1.62", "azureml-contrib-run"])
+
+    assert brought_by(left_out, [named], is_base=False) == []
+    assert brought_by(left_out, ["mlflow-export-import"], is_base=False) == ["mlflow-skinny"]
+
+
 def test_names_have_one_form() -> None:
     assert [package_name(text) for text in ("Foo.Bar_baz>=1", "x[y]", " z ", "-e .")] == ["foo-bar-baz", "x", "z", ""]
 

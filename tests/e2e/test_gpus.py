@@ -87,6 +87,7 @@ def test_two_runs_never_see_the_same_gpu_and_a_third_waits_for_one(machine: Mach
     assert "sees 0 PCI_BUS_ID" in log_of(first) and "sees 1 None" in log_of(beside)
 
 
+@pytest.mark.long
 def test_virtual_nodes_of_a_pool_share_the_gpus_of_their_run(machine: Machine) -> None:
     config = AmlCompute.provisioning_configuration(max_nodes=2)
     ComputeTarget.create(machine.experiment.workspace, "pool", config)

@@ -36,6 +36,7 @@ with mlflow.start_run() as run:
     mlflow.set_tag("who", "me")
     mlflow.set_tags({"a": "1", "b": "2"})
     mlflow.delete_tag("a")
+    mlflow.set_tags({"mlflow.runName": "a name", "mlflow.note.content": "what it does"})
     mlflow.log_text("hello", "notes/hello.txt")
     mlflow.log_dict({"k": 1}, "d.json")
     os.makedirs("made/below", exist_ok=True)
@@ -59,8 +60,16 @@ with mlflow.start_run() as run:
         client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, step=4)])
         client.log_inputs(run.info.run_id, models=[LoggedModelInput("m-other")])
         told["model"] = model.model_id
+    told["read"] = mlflow.artifacts.load_text(run.info.artifact_uri + "/notes/hello.txt")
+    whole = mlflow.artifacts.download_artifacts(artifact_uri=run.info.artifact_uri)
+    told["whole"] = [open(os.path.join(whole, name)).read() for name in ("notes/hello.txt", "folder/below/two.txt")]
+    told["history"] = [point.value for point in client.get_metric_history(run.info.run_id, "loss")]
+    mlflow.set_experiment("a third")
+    apart = client.create_run(client.create_experiment("elsewhere"), run_name="apart")
+    client.log_text(apart.info.run_id, "apart", "a/b.txt")
+    client.set_terminated(apart.info.run_id, "FAILED")
     data = mlflow.get_run(run.info.run_id).data
-    told["data"] = [data.params, data.metrics["loss"], data.tags["who"]]
+    told["data"] = [data.params, data.metrics["loss"], data.tags["who"], mlflow.get_run(run.info.run_id).info.run_name]
 try:
     with mlflow.start_run(run_id=told["run"]):
         raise ValueError("boom")
@@ -68,12 +77,25 @@ except ValueError:
     pass
 print("TOLD " + json.dumps(told))
 """
+OWN_STORE = """
+import mlflow
+with mlflow.start_run(run_name="a name"):
+    mlflow.log_param("depth", 3)
+    for i in range(3):
+        mlflow.log_metric("loss", 1.0 / (i + 1), step=i * 10)
+    mlflow.set_tag("who", "me")
+    mlflow.log_text("hello", "notes/hello.txt")
+    with mlflow.start_run(nested=True, run_name="inner"):
+        mlflow.log_metric("inner", 3.0)
+        mlflow.log_text("of the child", "c.txt")
+"""
 
 
-def submit(experiment: Experiment, project: Path, script: str, *packages: str) -> Run:
+def submit(experiment: Experiment, project: Path, script: str, *packages: str, **variables: str) -> Run:
     (project / "train.py").write_text(script)
     env = Environment("with-mlflow")
     env.python.conda_dependencies = CondaDependencies.create(pip_packages=list(packages))
+    env.environment_variables = variables
     return experiment.submit(
         ScriptRunConfig(source_directory=str(project), script="train.py", environment=env, arguments=["--lr", "0.5"])
     )
@@ -109,10 +131,13 @@ def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project:
         "token": False,
         "run": run.id,
         "conflict": "INVALID_PARAMETER_VALUE",
-        "listed": ["d.json", "folder", "notes"],
+        "listed": ["azureml-logs", "d.json", "folder", "notes", "system_logs", "user_logs"],
         "below": ["folder/below", "folder/one.txt"],
         "child": told["child"],
-        "data": [{"lr": "0.1", "depth": "3", "kind": "x y"}, 0.2, "me"],
+        "read": "hello",
+        "whole": ["hello", "22"],
+        "history": [1.0, 0.5, 1 / 3, 0.25, 0.2],
+        "data": [{"lr": "0.1", "depth": "3", "kind": "x y"}, 0.2, "me", "a name"],
     }
     assert log.count("experiment `another name` is not used") == 1
     metrics = run.get_metrics()
@@ -126,15 +151,44 @@ def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project:
     }
     assert {key: run.get_tags()[key] for key in ("who", "b")} == {"who": "me", "b": "2"}
     assert "a" not in run.get_tags()
+    assert (run.display_name, run.description) == ("a name", "what it does")
     assert run.get_properties()["mlflow.status"] == "FAILED"
     for name, text in {
         "notes/hello.txt": "hello", "folder/one.txt": "1", "folder/below/two.txt": "22",
     }.items():  # fmt: skip
         run.download_file(name, str(project / "got"))
         assert (project / "got").read_text() == text
-    [child] = list(run.get_children())
+    [apart] = [child for child in run.get_children() if child.id != told["child"]]
+    assert (apart.display_name, apart.get_status(), apart.get_file_names()) == ("apart", "Failed", ["a/b.txt"])
+    [child] = [child for child in run.get_children() if child.id == told["child"]]
     assert (child.id, child.get_status(), child.get_metrics()) == (told["child"], "Completed", {"inner": 3.0})
+    assert child.display_name == "inner"
     assert child.get_file_names() == ["c.txt"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "packages"),
+    [("file:./mlruns", CLIENTS[:1]), ("sqlite:///mlflow.db", [CLIENTS[1], "sqlalchemy<2.1", "alembic"])],
+    ids=["files", "database"],
+)
+def test_a_store_that_the_script_made_is_in_the_run_at_its_end(
+    experiment: Experiment, project: Path, uri: str, packages: list[str]
+) -> None:
+    run = submit(experiment, project, OWN_STORE, *packages, MLFLOW_TRACKING_URI=uri)
+    details = finish(run)
+
+    assert details["status"] == "Completed", log_of(run)
+    assert run.get_metrics() == {"loss": [1.0, 0.5, 1 / 3]}
+    assert run.get_tags()["who"] == "me"
+    assert run.display_name == "a name"
+    run.download_file("notes/hello.txt", str(project / "got"))
+    assert (project / "got").read_text() == "hello"
+    [child] = run.get_children()
+    assert (child.display_name, child.get_status(), child.get_metrics()) == ("inner", "Completed", {"inner": 3.0})
+    child.download_file("c.txt", str(project / "got"))
+    assert (project / "got").read_text() == "of the child"
+    [warning] = [one["message"] for one in details["warnings"]]
+    assert "brought into this run at its end: 1 parameter, 4 metric values, 2 files." in warning
 
 
 def test_mlflow_is_left_alone_when_it_is_switched_off(experiment: Experiment, project: Path) -> None:

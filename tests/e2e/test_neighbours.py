@@ -116,6 +116,7 @@ def test_a_submit_without_new_features_holds_only_what_the_release_before_knows(
         assert unknown == set(), f"{type(one).__name__}: give these fields the metadata `sparse`"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_newer", [True, False], ids=["newer", "older"])
 def test_answers_of_a_neighbouring_server_are_read(home: Path, project: Path, is_newer: bool) -> None:
     optional = set() if is_newer else {"undo_until", "archived_at", "attempts", "timeline", "waits_for", "warnings"}

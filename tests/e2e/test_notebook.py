@@ -193,9 +193,7 @@ async def _interrupt_while_shown(notebook: Notebook, run_id: str) -> None:
     cell = notebook.begin("run.wait_for_completion(show_output=True)")
     await notebook.see(lambda: "line 1\n" in printed(notebook.last_cell), "the first line")
     await notebook.interrupt()
-    with pytest.raises(
-        CellExecutionError, match=f"Message: Showing the output of run {run_id} was interrupted"
-    ) as told:
+    with pytest.raises(CellExecutionError, match=f"Showing the output of run {run_id} was interrupted") as told:
         await cell
     assert told.value.ename == "ExperimentExecutionException"
     assert shown(await notebook.run("run.get_status()"), "text/plain") == "'Running'"

@@ -113,6 +113,7 @@ SECRET_VARIABLES = [
 INNOCENT = [
     ("key-dim", "64"), ("token-limit", "512"), ("max-tokens", "2048"), ("max_new_tokens", "128"),
     ("tokenizer", "bert-base-uncased"), ("tokenizer_path", "/data/tok.json"), ("pad_token", "<pad>"),
+    ("hub_token", "<HUB_TOKEN>"),
     ("mask-token", "[MASK]"), ("bos_token", "<s>"), ("eos-token", "</s>"), ("num-key-value-heads", "8"),
     ("PASSAGE", "the-quick-brown-fox"), ("MONKEY", "see-monkey-do"), ("KEYBOARD", "de"), ("hotkey", "ctrl-c"),
     ("author", "Ada Lovelace"), ("authority", "login.example"), ("commit", _HEX * 2 + "01234567"),

@@ -51,7 +51,7 @@ def test_a_run_in_the_queue_of_its_engine_waits_for_what_that_engine_says(bench:
 
     bench.cluster.reports[JOB] = JobReport(JobState.ALIVE)
     bench.pass_time(1)
-    assert "its supervisor is starting" in bench.engine.explained(bench.run()).waits_for
+    assert "Waiting for its supervisor to start" in bench.engine.explained(bench.run()).waits_for
     bench.report(RunStatus.RUNNING)
     assert bench.engine.explained(bench.run()).waits_for == ""
 

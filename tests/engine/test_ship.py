@@ -153,6 +153,25 @@ def test_a_child_is_made_by_its_parents_journal_and_ended_by_its_own(shipping: B
     assert shipping.run().status is RunStatus.QUEUED
 
 
+def test_tags_of_mlflow_for_name_and_note_change_the_name_and_the_description(shipping: Bench) -> None:
+    def tags(set_: dict[str, str], *remove: str) -> bytes:
+        return journal.pack_long(journal.TAGS, {"set": set_, "remove": list(remove)})
+
+    child = {"run_id": "child_1", "name": "inner", "tags": {"mlflow.runName": "inner", "mlflow.note.content": "of one"}}
+    sent = START + tags({"mlflow.runName": "first", "a": "1"}) + tags({"mlflow.runName": "second"})
+    sent += tags({"mlflow.note.content": "what it does"}) + journal.pack_long(journal.CHILD, child)
+    shipping.ship(journal_frame(sent))
+    run, inner = shipping.run(), shipping.run("child_1")
+
+    assert (run.display_name, run.description, run.tags) == ("second", "what it does", {"a": "1"})
+    assert (inner.display_name, inner.description, inner.tags) == ("inner", "of one", {})
+    shipping.ship(journal_frame(tags({}, "mlflow.note.content", "a"), len(sent)))
+    assert (shipping.run().description, shipping.run().tags) == ("", {})
+    sent += tags({}, "mlflow.note.content", "a")
+    shipping.ship(journal_frame(tags({"mlflow.runName": "x" * 100_000}), len(sent)))
+    assert shipping.run().display_name == "x" * 65536
+
+
 def test_a_script_that_ends_its_own_supervised_run_leaves_the_status_to_the_supervisor(shipping: Bench) -> None:
     shipping.report(RunStatus.RUNNING)
     shipping.ship(journal_frame(START + journal.pack_long(journal.END, {"status": "Completed", "error": None, "t": 1})))

@@ -34,12 +34,12 @@ def test_a_run_that_stood_in_the_queue_says_behind_whom_when_it_is_done(tmp_path
     for status in (RunStatus.PREPARING, RunStatus.RUNNING, RunStatus.COMPLETED):
         bench.report(status, "exp_2")
 
-    assert waits(bench, "exp_1")["Queued"] == ["It was handed to `local`; its supervisor is starting."]
+    assert waits(bench, "exp_1")["Queued"] == ["Waiting for its supervisor to start on `local`."]
     assert waits(bench, "exp_2") == {
         "NotStarted": [],
         "Queued": [
             "It waits for a free place on `local`: 1 of 1 taken by `exp_1`. It is the next.",
-            "It was handed to `local`; its supervisor is starting.",
+            "Waiting for its supervisor to start on `local`.",
         ],
         "Preparing": [],
         "Running": [],

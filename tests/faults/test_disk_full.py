@@ -64,6 +64,7 @@ def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_di
         assert metrics["n"] == list(range(metrics["total"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("files", "size_mb"), [(1, 60), (60, 1)])
 def test_m7_a_submit_that_does_not_fit_gives_its_space_back(small_disk: Path, files: int, size_mb: int) -> None:
     """What did not fit used to keep the disk full: neither a collection nor a restart freed it."""

@@ -94,6 +94,12 @@ def test_mlflow_logs_into_the_run_whatever_the_submitting_shell_had() -> None:
     }
 
 
+def test_the_workspaces_own_address_is_not_called_replaced() -> None:
+    job = a_job(submitter={"MLFLOW_TRACKING_URI": MLFLOW_URI.replace("&is-remote=True", "")})
+
+    assert replaced_mlflow_variables(job, variables_of(job)) == {}
+
+
 def test_a_tracking_uri_of_the_run_configuration_stays_and_nothing_is_added_to_it() -> None:
     spec = RunSpec(script="train.py", variables={"MLFLOW_TRACKING_URI": "http://theirs"})
 

@@ -19,14 +19,22 @@ import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
 from tests.mlflow.servers import HOST, client_variables, make_environment, runyard_server
 
 ROOT = Path(__file__).parent.parent.parent
 COUNTS = ROOT / "scripts/mlflow_conformance.tsv"
-# Beside MLflow itself: what its tests of these suites import.
-TEST_PACKAGES = ("pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0", "scikit-learn==1.9.1", "pandas<3")
+# Beside MLflow itself: what its tests of these suites import. MLflow 2.22 cannot load with SQLAlchemy 2.1.
+TEST_PACKAGES = (
+    "pytest==9.2.0",
+    "pytest-asyncio==1.5.0",
+    "pytest-timeout==2.4.0",
+    "scikit-learn==1.9.1",
+    "pandas<3",
+    "sqlalchemy<2.1",
+)
 COPIED = ("tests", "conftest.py", "pyproject.toml", "pytest.ini")  # not `mlflow/`, which would hide the installed one
 _STORES = "tests/store/tracking/sqlalchemy_store/test_sqlalchemy_store"
 SUITES: Mapping[str, tuple[str, ...]] = {
@@ -128,12 +136,13 @@ def print_outcomes(version: str, outcomes: Mapping[str, Outcomes]) -> None:
 
 
 def write_counts(version: str, outcomes: Mapping[str, Outcomes]) -> None:
-    """Replace the rows of this release: release, suite, outcome, reason, number of tests."""
+    """Replace the rows of this release: release, day, suite, outcome, reason, number of tests."""
+    today = date.today().isoformat()
     before = COUNTS.read_text().splitlines() if COUNTS.exists() else []
     rows = [line for line in before if not line.startswith(f"{version}\t")]
     for suite, tests in outcomes.items():
         counted = Counter((outcome, reason if outcome == "left out" else "") for outcome, reason in tests.values())
-        rows += ["\t".join((version, suite, *key, str(number))) for key, number in sorted(counted.items())]
+        rows += ["\t".join((version, today, suite, *key, str(number))) for key, number in sorted(counted.items())]
     COUNTS.write_text("\n".join(sorted(rows)) + "\n")
 
 

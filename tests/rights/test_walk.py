@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from runyard.client.client import Client
+from runyard.core.names import make_uuid
 from runyard.core.specs import RunSpec
 from runyard.core.users import ADMIN, READER, ROLES, USER
+from runyard.core.webservices import KIND, ServiceSettings, Webservice
 from runyard.server.access.permissions import RIGHTS
 from runyard.server.access.route_rights import API, API_ROUTES
+from runyard.server.serving.stored import ServiceStore
 from runyard.store import open_store
 from tests.rights.conftest import CLUSTER, HERS, THEIRS, Team
 from tests.rights.walk import EACH, FINAL, OPENED, Asking, Step, Thing, Who, is_allowed, iter_steps
@@ -30,8 +34,17 @@ def things_of(team: Team) -> list[Thing]:
         by.assets.put(workspace, "dataset", names, {})
         by.transport.request("POST", f"/workspaces/{workspace}/models/{names}", json={"spec": stored(by)})
         by.transport.request("PUT", f"/workspaces/{workspace}/secrets/{names}", json={"value": "v"})
+        add_service(team, workspace, names, run_id=run_id, owner=user)
         found.append(Thing(what, workspace, run_id, user, names))
     return found
+
+
+def add_service(team: Team, workspace: str, name: str, *, run_id: str, owner: str) -> None:
+    """Store a web service that no gateway knows."""
+    now = datetime.now(timezone.utc)
+    record = Webservice(workspace, name, make_uuid(), run_id, now, now, ServiceSettings(), [], owner=owner)
+    services = ServiceStore(team.served.services.store, team.served.services.vault)
+    services.add(services.make(record, primary=None, secondary=None))
 
 
 def stored(by: Client) -> dict[str, object]:
@@ -122,7 +135,9 @@ def record_of(team: Team, things: list[Thing]) -> list[object]:
     store = team.served.services.store
     runs = [run for workspace in (HERS, THEIRS) for run in team.owner.runs.iter(workspace, include_children="true")]
     facts: list[object] = [(run.id, run.status, run.tags, run.desired, run.display_name) for run in runs]
-    facts += [store.list_assets(thing.workspace, kind) for thing in things for kind in ("dataset", "secret", "model")]
+    facts += [
+        store.list_assets(thing.workspace, kind) for thing in things for kind in ("dataset", "secret", "model", KIND)
+    ]
     facts += [store.list_files(thing.run_id) for thing in things]
     return [*facts, [(user.name, user.role) for user in store.list_users()], store.list_workspaces()]
 

@@ -109,6 +109,8 @@ def is_allowed(step: Step) -> bool:
 def _run_reaches(step: Step, right: Right) -> bool:
     who, thing, reach = step.who, step.thing, right.run
     is_itself = thing.run_id == who.run_id
+    if step.template.endswith("/runs/named"):
+        return False  # a name is looked up among all runs of the workspace
     if who.is_writer:
         return step.verb == "put_content" or (
             is_itself and step.verb in ("read_run", "add_file", "heartbeat", "state", "ship")
@@ -119,6 +121,8 @@ def _run_reaches(step: Step, right: Right) -> bool:
         is_read = step.verb != "read_secret" or not step.template.endswith("{name}") or who.user == thing.owner
         is_there = thing.workspace == who.workspace or step.template == "/workspaces"  # which lists its own alone
         return who.is_live and is_there and is_read
+    if reach is Reach.WORKSPACE_OWN:
+        return who.is_live and thing.workspace == who.workspace and thing.owner == who.user
     if reach is Reach.CHILD:
         return is_itself and who.is_live
     is_over = reach is Reach.CHANGE and who.is_ended and step.verb != "cancel_run"  # which changes nothing then
@@ -184,7 +188,7 @@ class Asking:
         return status[0], b"".join(pieces)
 
 
-_FRAMES = {"/chunks", "/trees", "/runs/{run_id}/ship"}
+_FRAMES = {"/chunks", "/trees", "/runs/{run_id}/ship", "/workspaces/{workspace}/imports/runs"}
 _NAMING_BODIES = {"POST /runs", "POST /runs/plan", "POST /runs/bulk", "POST /metrics/summary", "POST /charts"}
 _QUERIES = {
     "/workspaces/{workspace}/groups": "by=status&parent={run_id}",

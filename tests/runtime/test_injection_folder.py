@@ -58,8 +58,8 @@ import runyard
 packages = [runyard] + ([importlib.import_module("azureml")] if sys.argv[1] == "azureml" else [])
 for package in packages:
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        by_mlflow = found.name.startswith("runyard.runtime.mlflow.")  # loaded by MLflow, which is not here
-        if not by_mlflow and not found.name.endswith(("__main__", "injected_sitecustomize")):
+        by_others = found.name.startswith(("runyard.mlflow.", "runyard.integrations."))  # by MLflow, torch …: not here
+        if not by_others and not found.name.endswith(("__main__", "injected_sitecustomize")):
             importlib.import_module(found.name)
 print(len([name for name in sys.modules if name.startswith(("runyard", "azureml"))]))
 """

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from runyard.core.errors import InvalidArgument
 from runyard.core.formats import journal
-from runyard.runtime.mlflow.address import artifact_uri, split_artifact_uri, split_uri
 from runyard.runtime.writer import JournalWriter
 from tests.runtime.journals import read_segments
-
-URI = "azureml://127.0.0.1:5000/mlflow/v2.0/subscriptions/s/resourceGroups/g/providers/M.L/workspaces/my%20ws?&is-remote=True"
 
 
 def test_steps_and_times_that_the_caller_gives_come_back(tmp_path: Path) -> None:
@@ -34,10 +28,3 @@ def test_a_logged_parameter_is_one_record(tmp_path: Path) -> None:
     writer.close()
 
     assert read_segments(tmp_path)[0].records == [(journal.PARAM, {"key": "lr", "value": "0.1"})]
-
-
-def test_addresses_name_host_workspace_run_and_path() -> None:
-    assert split_uri(URI) == ("127.0.0.1:5000", "my ws")
-    assert split_artifact_uri(artifact_uri(URI, "run_1", "model/x")) == ("run_1", "model/x")
-    with pytest.raises(InvalidArgument, match="is not the address of a workspace"):
-        split_uri("azureml://host/nothing")

@@ -231,3 +231,49 @@ def test_a_start_costs_little(script: Script) -> None:
         bare, injected = min(bare, cpu_s(environ)), min(injected, cpu_s(ours))
 
     assert injected - bare < 0.003
+
+
+@pytest.mark.parametrize("version", pythons())
+def test_joblib_answers_the_old_imports_of_scikit_learn(script: Script, tmp_path: Path, version: str) -> None:
+    files = {
+        "joblib/__init__.py": "from joblib import numpy_pickle",
+        "joblib/numpy_pickle.py": "class Wrapper: pass",
+        "sklearn/__init__.py": "",
+        "sklearn/externals/__init__.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / "packages" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "packages" / name).write_text(text)
+    code = """
+from sklearn.externals import joblib
+import sklearn.externals.joblib as again, joblib as real, importlib, pickle
+print(joblib is real is again, joblib.__spec__.name)
+print(pickle.loads(b"csklearn.externals.joblib.numpy_pickle\\nWrapper\\n.") is real.numpy_pickle.Wrapper)
+importlib.reload(joblib)
+"""
+
+    done = script.run(code, python=pythons()[version], path=str(tmp_path / "packages"))
+
+    assert done.stdout == "True joblib\nTrue\n", done.stderr
+    assert done.stderr == "runyard: `sklearn.externals.joblib` is gone; `joblib` is used in its place.\n"
+
+
+def test_an_old_import_without_its_successor_fails_as_ever(script: Script, tmp_path: Path) -> None:
+    (tmp_path / "sklearn" / "externals").mkdir(parents=True)
+    for folder in ("sklearn", "sklearn/externals"):
+        (tmp_path / folder / "__init__.py").touch()
+
+    done = script.run("import sklearn.externals.joblib\n", "-S", path=str(tmp_path))
+
+    assert "ModuleNotFoundError" in done.stderr
+
+
+def test_a_script_that_has_the_old_module_keeps_it(script: Script, tmp_path: Path) -> None:
+    for folder in ("sklearn", "sklearn/externals", "joblib"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "sklearn/externals/joblib.py").write_text("OWN = True")
+
+    done = script.run("from sklearn.externals import joblib\nprint(joblib.OWN)\n", path=str(tmp_path))
+
+    assert (done.stdout, done.stderr) == ("True\n", "")

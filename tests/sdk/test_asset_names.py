@@ -55,6 +55,20 @@ def test_runs_of_an_experiment_of_any_name_are_found(workspace: Workspace, name:
     assert Experiment(workspace, name).tags["k"] == "v"
 
 
+def test_an_experiment_is_found_by_its_title(workspace: Workspace) -> None:
+    made = Experiment(workspace, "titled")
+    assert made.title == "titled"
+    workspace._client.experiments.update(workspace.name, "titled", title="With a title")
+    found = Experiment(workspace, "With a title")
+    run = found.start_logging()
+    run.complete()
+
+    assert (found.name, found.title, found.id, run.experiment.name) == ("titled", "With a title", made.id, "titled")
+    assert [one.title for one in Experiment.list(workspace, experiment_name="With a title")] == ["With a title"]
+    assert next(Experiment._known(workspace, "With a title").get_runs()).id == run.id
+    workspace._client.experiments.update(workspace.name, "titled", title="titled")
+
+
 def test_the_command_line_shows_and_takes_names_with_spaces(workspace: Workspace, tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("x")

@@ -70,7 +70,7 @@ def test_the_code_of_the_first_page_runs(ws: Workspace, engines: dict[str, FakeC
     pool = AmlCompute.provisioning_configuration(vm_size="STANDARD_D2_V2", min_nodes=0, max_nodes=4)
 
     ray_pool = ComputeTarget.attach(ws, "ray-pool", RayCompute.attach_configuration(address="auto"))
-    cluster = ComputeTarget.attach(ws, "gpu-cluster", slurm)
+    cluster = ComputeTarget.attach(ws, "slurm-lab", slurm)
     boxes = ComputeTarget.attach(ws, "boxes", hosts)
     ComputeTarget.create(ws, "cpu-cluster", pool)
 
@@ -78,7 +78,7 @@ def test_the_code_of_the_first_page_runs(ws: Workspace, engines: dict[str, FakeC
     assert {name: target.type for name, target in ws.compute_targets.items()} == {
         "boxes": "VirtualMachine",
         "cpu-cluster": "AmlCompute",
-        "gpu-cluster": "Slurm",
+        "slurm-lab": "Slurm",
         "ray-pool": "Ray",
     }
     for target, kind in ((ray_pool, "ray"), (cluster, "slurm"), (boxes, "ssh")):

@@ -148,7 +148,8 @@ def test_a_virtual_machine_for_data_science_is_an_instance(workspace: Workspace)
         DsvmCompute(workspace, "no-such")
 
 
-def test_default_targets_have_azures_names(workspace: Workspace) -> None:
+def test_default_targets_have_azures_names() -> None:
+    workspace = Workspace.create("without-targets", exist_ok=True)
     with pytest.raises(ComputeTargetException, match="`gpu-cluster`"):
         workspace.get_default_compute_target("GPU")
     ComputeTarget.create(workspace, "gpu-cluster", AmlCompute.provisioning_configuration(max_nodes=1))

@@ -308,6 +308,16 @@ def test_an_environment_is_saved_to_a_folder_and_back(tmp_path: Path, caplog: py
     assert loaded.to_plain() == environment.to_plain()
 
 
+def test_a_folder_of_azures_sdk_gives_the_files_that_its_definition_does_not_name(tmp_path: Path) -> None:
+    (tmp_path / "azureml_environment.json").write_text('{"name": "theirs", "python": {}, "docker": {}}')
+    (tmp_path / "conda_dependencies.yml").write_text("dependencies:\n- python=3.8\n- pip:\n  - numpy\n")
+    (tmp_path / "BaseDockerfile").write_text("FROM ubuntu\n")
+    loaded = Environment.load_from_directory(str(tmp_path))
+
+    assert list(loaded.python.conda_dependencies.pip_packages) == ["numpy"]
+    assert loaded.docker.base_dockerfile == "FROM ubuntu\n"
+
+
 def test_a_saved_environment_has_azures_keys_in_azures_order(tmp_path: Path) -> None:
     Environment("mine").save_to_directory(str(tmp_path / "env"))
     found = json.loads((tmp_path / "env" / "azureml_environment.json").read_text())

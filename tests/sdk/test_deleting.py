@@ -60,8 +60,6 @@ def test_what_nobody_registered_is_an_empty_dict_and_a_call(workspace: Workspace
     for name in ("datasets", "models", "webservices", "images", "linked_services"):
         found = getattr(workspace, name)
         assert found == {} and found() == {} and "anything" not in found, name
-    with pytest.raises(UserErrorException, match="get_mlflow_tracking_uri"):
-        workspace.get_mlflow_tracking_uri()
 
 
 def test_every_way_to_sign_in_is_taken_and_talks_to_nobody(workspace: Workspace) -> None:

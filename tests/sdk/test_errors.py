@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,19 +14,38 @@ from runyard.sdk import exceptions as azure
 from runyard.sdk.errors import azure_error, raises_azure_errors
 
 
-def test_the_text_is_class_message_inner_exception_and_response() -> None:
+def test_the_text_is_the_message_and_the_inner_exception() -> None:
     error = azure.UserErrorException("The name is wrong.", inner_exception=ValueError("inside"))
-    lines = str(error).split("\n")
 
-    assert error.message == "The name is wrong."
-    assert error.inner_exception is not None and error.error_code == "UserError"
-    assert lines[:4] == [
-        "UserErrorException:",
-        "\tMessage: The name is wrong.",
-        "\tInnerException inside",
-        "\tErrorResponse ",
-    ]
-    assert json.loads("\n".join(lines[4:])) == {"error": {"code": "UserError", "message": "The name is wrong."}}
+    assert error.message == "The name is wrong." and error.error_code == "UserError"
+    assert str(error) == "The name is wrong.\nValueError: inside"
+
+
+MISTAKES = {
+    "missing script": "Experiment(ws, 'e').submit(ScriptRunConfig('.', script='nope.py'))",
+    "unknown target": "Experiment(ws, 'e').submit(ScriptRunConfig('.', script='mistake.py', compute_target='gpu'))",
+    "unknown model": "Model(ws, 'nope')",
+    "unknown run": "ws.get_run('nope')",
+    "unknown dataset": "Dataset.get_by_name(ws, 'nope')",
+    "wrong name": "Experiment(ws, '')",
+    "wrong type": "Experiment(ws, 'e').submit(5)",
+    "misspelt keyword": "ScriptRunConfig('.', scirpt='mistake.py')",
+}
+
+
+@pytest.mark.parametrize("call", [pytest.param(call, id=name) for name, call in MISTAKES.items()])
+def test_a_wrong_call_is_told_once_in_few_lines(home: Path, tmp_path: Path, call: str) -> None:
+    (tmp_path / "mistake.py").write_text(
+        "from azureml.core import Dataset, Experiment, Model, ScriptRunConfig, Workspace\n"
+        f"ws = Workspace.from_config()\n{call}\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "mistake.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = result.stderr[result.stderr.index("Traceback") :].splitlines()
+
+    assert result.returncode == 1 and len(lines) <= 8, result.stderr
+    assert sum("Traceback" in line for line in lines) == 1 and "mistake.py" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -61,8 +82,7 @@ def test_what_why_and_hint_travel() -> None:
         "List them.",
         {"a": 1},
     )
-    assert made.message == "No such run.\nLooked everywhere.\n\nhint: List them."
-    assert "\tMessage: No such run." in str(made)
+    assert made.message == str(made) == "No such run. Looked everywhere.\nhint: List them."
 
 
 def test_translation_happens_once() -> None:
@@ -101,7 +121,7 @@ def test_every_kind_of_member_translates(name: str) -> None:
         list(value)
 
     assert isinstance(caught.value, errors.NotFound)
-    assert isinstance(caught.value.__cause__, errors.NotFound)
+    assert isinstance(caught.value.__context__, errors.NotFound) and caught.value.__suppress_context__
 
 
 def test_a_failed_activity_holds_its_details() -> None:

@@ -105,6 +105,9 @@ def test_processes_and_frameworks(project: Path, settings: dict[str, object], sh
         ({"script": "train.py", "module": "x"}, "Both script and module"),
         ({"module": "not a module"}, "no name of a module"),
         ({"script": "train.py", "python": "python", "environment": "r.txt"}, "Both a Python and an environment"),
+        ({"script": "train.py", "extras": ["gpu"]}, "--environment uv.lock --extra gpu"),
+        ({"script": "train.py", "environment": {"pip": ["a"]}, "groups": ["g"]}, "the job lists packages"),
+        ({"script": "train.py", "environment": {"file": "uv.lock", "extra": ["g"]}}, "no key `extra` beside `file`"),
         ({}, "nothing to run"),
         ({"script": "trian.py"}, "no script `trian.py`"),
     ],
@@ -122,6 +125,22 @@ def test_an_image_means_a_container(project: Path) -> None:
     assert plain.container is not None and plain.container.image == "docker.io/library/python:3.12"
     assert (plain.kind, plain.pip_packages) == ("container", [])
     assert added.container is not None and (added.container.image, added.pip_packages) == ("python:3.12", ["six"])
+
+
+def test_extras_and_groups_are_chosen_by_options_and_in_a_job_file(project: Path) -> None:
+    lock = '[[package]]\nname = "demo"\nsource = { virtual = "." }\n[package.optional-dependencies]\n'
+    lock += "".join(f'{name} = [{{ name = "{name}" }}]\n' for name in ("gpu", "web"))
+    lock += '[package.dev-dependencies]\ndev = [{ name = "dev" }]\ntrain = [{ name = "train" }]\n'
+    for name in ("gpu", "web", "dev", "train"):
+        lock += f'[[package]]\nname = "{name}"\nversion = "1"\nsource = {{ registry = "wheels" }}\n'
+    (project / "uv.lock").write_text(lock)
+    choice = "extras: [gpu], without_groups: [dev]"
+    (project / "job.yml").write_text(f"script: train.py\nenvironment: {{file: uv.lock, {choice}}}\n")
+    settings = read_job("job.yml").overridden(JobSettings(extras=("web",), groups=("train",)))
+    options = plan_of(script="train.py", environment="uv.lock", extras=("gpu",))
+
+    assert plan_submission(plan_job(settings).config).spec.environment.pip_packages == ["gpu==1", "web==1", "train==1"]
+    assert options.spec.environment.pip_packages == ["gpu==1", "dev==1"]
 
 
 def test_a_script_s_header_is_its_environment_unless_one_is_named(project: Path) -> None:

@@ -121,6 +121,29 @@ def test_get_model_path_downloads_once_and_finds_what_lies_beside_the_program(
     assert Model.get_model_path("beside") == path
 
 
+def test_get_model_path_finds_the_models_of_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "app" / "azureml-models"
+    for name in ("one/3/model.pkl", "one/12/model.pkl", "two/1/saved/model.pb"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+
+    monkeypatch.setenv("AZUREML_MODEL_DIR", str(root / "one" / "12"))  # a service with one model
+    assert Model.get_model_path("one") == str(root / "one/12/model.pkl")
+    assert Model.get_model_path(model_name="one", version=3) == str(root / "one/3/model.pkl")
+    monkeypatch.setenv("AZUREML_MODEL_DIR", str(root))  # with several
+    assert Model.get_model_path("two") == str(root / "two/1/saved")
+    monkeypatch.delenv("AZUREML_MODEL_DIR")
+    monkeypatch.setenv("AML_APP_ROOT", str(tmp_path / "app"))
+    assert Model.get_model_path("two") == str(root / "two/1/saved")
+    monkeypatch.delenv("AML_APP_ROOT")
+    monkeypatch.chdir(tmp_path / "app")  # scripts start there
+    assert Model.get_model_path("one", 12) == "azureml-models/one/12/model.pkl"
+    (root / "two/1/other").touch()
+    with pytest.raises(WebserviceException, match="must hold one file or folder"):
+        Model.get_model_path("two")
+
+
 def test_a_model_knows_its_datasets_by_what_they_were_for(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text("data")
     datastore = workspace.get_default_datastore()

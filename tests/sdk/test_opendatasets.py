@@ -173,6 +173,7 @@ def test_other_tables_and_files_are_fetched(workspace: Workspace, mirror: str, t
         COVID19OpenResearch()
 
 
+@pytest.mark.long
 def test_diabetes_comes_out_of_scikit_learn(workspace: Workspace) -> None:
     frame = Diabetes.get_tabular_dataset().to_pandas_dataframe()
 

@@ -37,6 +37,8 @@ ALWAYS = {
     "path_on_compute": "a table has no path",
     "executor": "a follower needs one thread",
     "session": "the run has its own connection",
+    "init": "what a replica prints at its start is in its log",
+    "raw": "a replica has one log",
 }
 REFUSALS = {"unsupported", "_refuse", "_refuse_sql"}
 # Calls that answer the same for all workspaces and places, or refuse whatever they are given.

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.pythons import find_python
 from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.lock_graph import Chosen
 from runyard.sdk.environments.plan import plan_environment
 from runyard.sdk.environments.projects import environment_of_file, environment_of_script
 from tests.environments.wheels import make_wheel, uv_builder
@@ -79,8 +81,8 @@ source = {{ registry = "{OPEN}" }}
 PYPROJECT = '[project]\nname = "demo"\nrequires-python = ">=3.8"\ndependencies = ["numpy>=1"]\n[build-system]\n'
 
 
-def plan_of(path: Path) -> EnvironmentSpec:
-    environment = environment_of_file(str(path))
+def plan_of(path: Path, **chosen: Any) -> EnvironmentSpec:
+    environment = environment_of_file(str(path), Chosen(**chosen))
     assert environment is not None
     return plan_environment(environment)
 
@@ -378,7 +380,188 @@ def test_a_range_in_a_conda_file_means_the_submitting_python_where_it_fits(tmp_p
     assert plan_of(tmp_path / "pixi.toml").python_version == own  # a solver would take the newest
 
 
+CHOICES = """
+version = 1
+requires-python = ">=3.9"
+conflicts = [[{ package = "demo", extra = "cpu" }, { package = "demo", extra = "gpu" }]]
+[[package]]
+name = "demo"
+source = { virtual = "." }
+dependencies = [{ name = "base" }]
+[package.optional-dependencies]
+cpu = [{ name = "engine", version = "1" }]
+gpu = [{ name = "engine", version = "2", marker = "extra == 'extra-4-demo-gpu'" }]
+web = [{ name = "client", extra = ["socks"] }]
+[package.dev-dependencies]
+dev = [{ name = "checker" }]
+train = [{ name = "trainer" }]
+"""
+for _name, _version in (("base", 1), ("engine", 1), ("engine", 2), ("socks", 1), ("checker", 1), ("trainer", 1)):
+    CHOICES += f'[[package]]\nname = "{_name}"\nversion = "{_version}"\nsource = {{ registry = "{OPEN}" }}\n'
+CHOICES += f'[[package]]\nname = "client"\nversion = "1"\nsource = {{ registry = "{OPEN}" }}\n'
+CHOICES += '[package.optional-dependencies]\nsocks = [{ name = "socks" }]\n'
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        ({}, "base==1 checker==1"),
+        ({"extras": ["web"]}, "base==1 socks==1 checker==1 client==1"),
+        ({"extras": ["cpu"], "groups": ["train"]}, "base==1 engine==1 checker==1 trainer==1"),
+        ({"extras": ["gpu"], "without_groups": ["dev"]}, "base==1 engine==2"),
+        ({"groups": ["dev", "empty"]}, "base==1 checker==1"),
+    ],
+)
+def test_extras_and_groups_of_uv_lock(tmp_path: Path, chosen: dict[str, list[str]], names: str) -> None:
+    (tmp_path / "uv.lock").write_text(CHOICES)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\n[dependency-groups]\nempty = []\n')
+    spec = plan_of(tmp_path / "uv.lock", **chosen)
+
+    assert [line.split(" ; ")[0] for line in spec.pip_packages] == names.split()
+    assert plan_of(tmp_path / "pyproject.toml", **chosen).pip_packages == spec.pip_packages
+
+
+POETRY = f"""
+[[package]]
+name = "base"
+version = "1"
+optional = false
+groups = ["main"]
+[[package]]
+name = "engine"
+version = "2"
+optional = true
+groups = ["main"]
+markers = "extra == \\"gpu\\" or python_version >= \\"3.9\\" and extra == \\"all\\""
+files = [{{file = "engine-2-py3-none-any.whl", hash = "{A}"}}]
+[[package]]
+name = "checker"
+version = "1"
+optional = false
+groups = ["dev"]
+[[package]]
+name = "trainer"
+version = "1"
+optional = false
+groups = ["train", "dev"]
+markers = {{train = "sys_platform == 'linux'", dev = "sys_platform == 'darwin'"}}
+[extras]
+gpu = ["engine"]
+all = ["engine"]
+[metadata]
+lock-version = "2.1"
+python-versions = "^3.9"
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lines"),
+    [
+        ({}, ["base==1", "checker==1", "trainer==1 ; sys_platform == 'darwin'"]),
+        ({"extras": ["gpu"], "without_groups": ["dev"]}, ["base==1", f"engine==2 --hash={A}"]),
+        (
+            {"extras": ["all"], "without_groups": ["dev"]},
+            ["base==1", f'engine==2 ; python_version >= "3.9" --hash={A}'],
+        ),
+        (
+            {"groups": ["train"], "without_groups": ["dev"]},
+            ["base==1", "trainer==1 ; sys_platform == 'linux'"],
+        ),
+        ({"without_groups": ["main"]}, ["checker==1", "trainer==1 ; sys_platform == 'darwin'"]),
+    ],
+)
+def test_extras_and_groups_of_poetry_lock(tmp_path: Path, chosen: dict[str, list[str]], lines: list[str]) -> None:
+    (tmp_path / "poetry.lock").write_text(POETRY)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.poetry]\nname = "pt"\n[tool.poetry.group.dev]\n[tool.poetry.group.train]\noptional = true\n'
+    )
+
+    assert plan_of(tmp_path / "poetry.lock", **chosen).pip_packages == lines
+
+
+def test_extras_and_groups_of_an_older_poetry_lock_and_of_none(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.poetry]\nname = "pt"\n[tool.poetry.dependencies]\nbase = "*"\n'
+        'engine = {version = "==2", optional = true}\n'
+        '[tool.poetry.extras]\ngpu = ["engine"]\n[tool.poetry.group.train]\noptional = true\n'
+        '[tool.poetry.group.train.dependencies]\ntrainer = "1.*"\n'
+    )
+    declared = plan_of(tmp_path / "pyproject.toml", extras=["gpu"], groups=["train"]).pip_packages
+    old = '[extras]\ngpu = ["engine"]\n[metadata]\npython-versions = "*"\n'
+    for name in ("base", "engine", "trainer"):
+        old += f'[[package]]\nname = "{name}"\nversion = "1"\noptional = {str(name == "engine").lower()}\n'
+    (tmp_path / "poetry.lock").write_text(old)
+
+    assert declared == ["base", "engine==2", "trainer==1.*"]
+    assert plan_of(tmp_path / "poetry.lock").pip_packages == ["base==1"]
+    assert plan_of(tmp_path / "poetry.lock", extras=["gpu"]).pip_packages == ["base==1", "engine==1"]
+    assert plan_of(tmp_path / "poetry.lock", groups=["train"]).pip_packages == ["base==1", "trainer==1"]
+
+
+def test_extras_and_groups_of_a_project_without_a_lock(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "demo"\ndependencies = ["base"]\n[project.optional-dependencies]\ngpu = ["engine>2"]\n'
+        '[dependency-groups]\ncommon = ["tool"]\ntrain = ["trainer", {include-group = "common"}]\n'
+        'round = [{include-group = "round"}]\n'
+    )
+    spec = plan_of(tmp_path / "pyproject.toml", extras=["gpu"], groups=["train", "round"])
+
+    assert spec.pip_packages == ["base", "engine>2", "trainer", "tool"]
+
+
+def test_an_environment_of_pixi_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "pixi.toml").write_text(
+        '[workspace]\nname = "w"\nchannels = ["conda-forge"]\n[dependencies]\npython = "3.11.*"\nnumpy = "1.*"\n'
+        '[feature.cuda]\nchannels = ["nvidia"]\n[feature.cuda.dependencies]\ncuda = "12.*"\n'
+        '[feature.lint.pypi-dependencies]\nruff = "*"\n'
+        '[environments]\ngpu = ["cuda"]\nlint = {features = ["lint"], no-default-feature = true}\n'
+    )
+    gpu, lint = (plan_of(tmp_path / "pixi.toml", pixi_environment=name) for name in ("gpu", "lint"))
+    assert (gpu.conda_packages, gpu.conda_channels) == (["numpy=1.*", "cuda=12.*"], ["nvidia", "conda-forge"])
+    assert (lint.conda_packages, lint.pip_packages) == ([], ["ruff"])
+
+    here = {"x86_64": "linux-64", "aarch64": "linux-aarch64"}[platform.machine()]
+    lock = "version: 6\nenvironments:\n"
+    for name, version in (("default", "1"), ("gpu", "2")):
+        lock += f"  {name}:\n    packages:\n      {here}:\n      - conda: https://x/noarch/engine-{version}-h_0.conda\n"
+    (tmp_path / "pixi.lock").write_text(lock)
+    assert plan_of(tmp_path / "pixi.lock").conda_packages == ["engine=1=h_0"]
+    assert plan_of(tmp_path / "pixi.toml", pixi_environment="gpu").conda_packages == ["engine=2=h_0"]
+
+
+@pytest.mark.parametrize(
+    ("file", "chosen", "why"),
+    [
+        ("uv.lock", {"extras": ["gup"]}, r"no extra `gup`.*It has cpu, gpu, web"),
+        ("uv.lock", {"groups": ["x"]}, r"no group `x`.*It has dev, train"),
+        ("uv.lock", {"without_groups": ["x"]}, r"no group `x`"),
+        ("uv.lock", {"extras": ["cpu", "gpu"]}, r"`cpu` and the extra `gpu` of uv.lock exclude each other"),
+        ("uv.lock", {"pixi_environment": "gpu"}, r"Only pixi"),
+        ("poetry.lock", {"extras": ["x"]}, r"no extra `x`.*It has all, gpu"),
+        ("pyproject.toml", {"groups": ["x"]}, r"no group"),
+        ("pixi.toml", {"pixi_environment": "x"}, r"no environment `x`.*It has default"),
+        ("pixi.toml", {"extras": ["x"]}, r"--pixi-environment"),
+        ("requirements.txt", {"extras": ["x"]}, r"no extras, groups or environments"),
+        ("AzureML-Minimal", {"groups": ["x"]}, r"no extras, groups or environments"),
+    ],
+)
+def test_what_is_not_there_to_choose_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, chosen: dict[str, Any], why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"uv.lock": CHOICES, "poetry.lock": POETRY, "pixi.toml": "[workspace]\n"}.items():
+        if name == file:
+            Path(name).write_text(text)
+    Path("pyproject.toml").write_text('[project]\nname = "demo"\n')
+    Path("requirements.txt").write_text("numpy\n")
+    with pytest.raises(InvalidArgument, match=f"(?s){why}"):
+        environment_of_file(file, Chosen(**chosen))
+
+
 def test_from_project_is_the_same_by_name(uv_project: Path) -> None:
     made = Environment.from_project("mine", str(uv_project / "uv.lock"))
     assert made.name == "mine"
     assert plan_environment(made).pip_packages == plan_of(uv_project / "uv.lock").pip_packages
+    (uv_project / "uv.lock").write_text(CHOICES)
+    less = Environment.from_project("less", str(uv_project / "uv.lock"), extras=["cpu"], without_groups=["dev"])
+    assert plan_environment(less).pip_packages == ["base==1", "engine==1"]

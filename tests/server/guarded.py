@@ -27,7 +27,7 @@ from runyard.server.access.signin import Signin
 from runyard.server.app import create_app
 from runyard.server.loop import PrivateServer
 from runyard.server.net.binding import UnixSocket, bind_loopback
-from runyard.server.net.protocol import LimitedProtocol
+from runyard.server.net.protocol import CrowdedProtocol
 from runyard.server.routes.signin import router
 from runyard.server.services import Services, open_services
 from runyard.store import open_store
@@ -63,7 +63,7 @@ class Guarded:
 
 @contextmanager
 def serving(
-    protocol: type[LimitedProtocol] = LimitedProtocol,
+    protocol: type[CrowdedProtocol] = CrowdedProtocol,
     names: AnyNames | None = None,
     backends: BackendsByKind | None = None,
     shares: Shares | None = None,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.client.client import Client
-from runyard.server.net.protocol import LimitedProtocol
+from runyard.server.net.protocol import CrowdedProtocol
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.private import pid_of, start
 from tests.server.raw_http import Answer, Door, is_closed, is_hung_up, read_answer, tcp_door
@@ -142,7 +142,7 @@ def test_what_is_not_http_is_refused_and_the_server_goes_on(server: Guarded, dat
     assert server.unix.ask("GET", "/api/v1/health").status == 200
 
 
-class Impatient(LimitedProtocol):
+class Impatient(CrowdedProtocol):
     head_s = 0.2
     body_s = 0.2
     answer_s = 0.2

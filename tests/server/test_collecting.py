@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,6 +163,20 @@ def test_an_upload_whose_client_was_killed_is_found_later(store: RunStore, tmp_p
     wait_for(lambda: store.find_value(GARBAGE) == "")
     collecting.stop()
     assert list(store.iter_packs()) == []
+    artifacts.close()
+
+
+def test_copies_of_snapshots_go_with_a_delete(store: RunStore, tmp_path: Path) -> None:
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, dropped = ContentStore(artifacts, store, leases=Leases(grace_s=60)), threading.Event()
+    collector = Collector(content, artifacts, store)
+    collecting = Collecting(store, content, collector, Aside(artifacts), drop_copies=dropped.set)
+    collecting.start()
+    assert not dropped.wait(0.05)
+    collecting.note()
+
+    assert dropped.wait(10)
+    collecting.stop()
     artifacts.close()
 
 

@@ -16,7 +16,7 @@ from runyard.server.access.crowd import LOG_EVERY_S, Crowd, Standing, peer_of
 from runyard.server.access.shares import Shares
 from runyard.server.net.certificates import ensure_certificate, load_context
 from runyard.server.net.lobby import Handshake
-from runyard.server.net.protocol import LimitedProtocol
+from runyard.server.net.protocol import CrowdedProtocol
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Door, is_closed, read_answer
 
@@ -112,7 +112,7 @@ def test_an_address_counts_with_what_its_owner_has() -> None:
     assert peer_of("strange") == "strange"
 
 
-class Small(LimitedProtocol):
+class Small(CrowdedProtocol):
     most_tcp = 8
 
 

@@ -13,6 +13,7 @@ from tests.server.private import log_of, settings_of, start, stop
 from tests.waiting import wait_for
 
 
+@pytest.mark.long
 def test_a_removed_database_is_told_everywhere_and_comes_back_with_all_that_was_acknowledged(home: Path) -> None:
     client = start(home)
     client.workspaces.put("acknowledged")

@@ -15,6 +15,7 @@ from runyard.core.errors import NOTICE_HEADER
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.storage.disk_watch import DiskWatch, with_notices
 from runyard.server.storage.room import ServerDisk
+from tests.waiting import wait_for
 
 TOTAL = 1000 * 10**9
 
@@ -23,7 +24,13 @@ class Disk:
     def __init__(self) -> None:
         self.free = 500 * 10**9
         self.now = 0.0
-        self.watch = DiskWatch(Path("/"), look=lambda _: ServerDisk(TOTAL, self.free), clock=lambda: self.now)
+        self.freed = 0
+        self.watch = DiskWatch(
+            Path("/"), look=lambda _: ServerDisk(TOTAL, self.free), clock=lambda: self.now, make_room=self.make_room
+        )
+
+    def make_room(self) -> None:
+        self.freed += 1
 
     def after(self, seconds: float, *, free: int) -> str:
         self.now += seconds
@@ -43,6 +50,18 @@ def test_little_room_and_none_are_said() -> None:
     assert disk.after(0, free=10**9).startswith("disk-low The server's disk has only 1.0 GB left. To make")
     assert disk.after(2, free=1000).startswith("disk-full The server's disk is full: ")
     assert disk.after(2, free=500 * 10**9) == ""
+
+
+def test_what_can_be_made_again_goes_when_the_disk_begins_to_be_short() -> None:
+    disk = Disk()
+    disk.after(0, free=500 * 10**9)
+    assert disk.freed == 0
+    disk.after(2, free=10**9)
+    disk.after(2, free=1000)
+    wait_for(lambda: disk.freed)
+    disk.after(2, free=500 * 10**9)
+    disk.after(2, free=1000)
+    wait_for(lambda: disk.freed == 2)
 
 
 def test_one_large_upload_is_no_trend() -> None:

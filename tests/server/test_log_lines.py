@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from runyard.core.error_lines import HINTS, find_sign
+from runyard.core.formats.error_lines import HINTS, find_sign
 from runyard.server.logs.lines import (
     BLOCK,
     LONGEST_LINE,

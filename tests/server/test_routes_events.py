@@ -275,8 +275,8 @@ def test_every_method_of_a_store_that_changes_a_run_tells() -> None:
     silent = {
         "add_token", "add_user", "add_user_token", "set_user_role", "remove_user", "remove_user_token", "set_value",
         "replace_user_tokens", "note_token_seen", "put_workspace", "delete_workspace", "put_asset", "update_asset",
-        "delete_asset", "put_snapshot", "delete_snapshots", "add_chunks", "remove_chunks", "replace_pack",
-        "purge_experiments",
+        "edit_asset", "import_asset", "rename_assets", "delete_asset", "put_snapshot", "delete_snapshots", "add_chunks",
+        "remove_chunks", "replace_pack", "purge_experiments",
     }  # fmt: skip
     changing = {
         method
@@ -284,7 +284,7 @@ def test_every_method_of_a_store_that_changes_a_run_tells() -> None:
         if not method.startswith(("_", *READS)) and "self" in signature(getattr(RunStore, method)).parameters
     }
 
-    telling = {*OF_RUNS, *OF_LISTS, "ingest"}
+    telling = {*OF_RUNS, *OF_LISTS, "ingest", "import_runs"}
     assert changing - silent - telling == set()
     assert telling <= changing
 

@@ -28,7 +28,7 @@ from runyard.sdk.workspaces.server import connect
 from runyard.server.access.hosts import TeamNames
 from runyard.server.net.certificates import fingerprint_of, make_certificate
 from runyard.server.net.team_port import open_team_port
-from tests.conftest import belongs_to, end_processes, stop_server
+from tests.conftest import end_home
 from tests.server import private
 from tests.server.browser_session import both_halves, led_to
 from tests.server.guarded import serving
@@ -75,8 +75,7 @@ def team(session_folder: Path) -> Iterator[Team]:
     found = Team(home, own, replace(address, host=HOST, web_url=f"https://{HOST}:{address.port}"))
     yield found
     found.close()
-    stop_server(home)
-    assert not end_processes(lambda pid: belongs_to(pid, home))
+    end_home(home)
 
 
 def test_others_reach_it_by_the_certificate_that_it_names(team: Team) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import re
 import sqlite3
@@ -18,7 +19,7 @@ from runyard.store.base import RunQuery
 from runyard.store.sql import writes
 from runyard.store.sql.schema import KNOWN_REVISIONS, REVISION, metadata
 from runyard.store.sqlite import SqliteStore
-from runyard.testing.runs import a_run
+from runyard.testing.runs import Journal, a_run, points
 from tests.store.old_database import FIRST, check_external_writers, make_database_of_0008
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -135,6 +136,47 @@ def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path
     assert found("name = second") == ["big"] and found("target = local") == ["big", "small"]
     assert found("created > 2000-01-01") == ["big", "small"] and found("created < 2000-01-01") == []
     store.close()
+
+
+def test_the_latest_number_of_an_older_databases_metrics_is_read_from_their_points(tmp_path: Path) -> None:
+    path = tmp_path / "runyard.db"
+    store = SqliteStore(path)
+    for run_id in ("r", "s"):
+        a_run(store, run_id)
+    many = list(range(10_000))
+    Journal(store, "r", wall_offset_ns=8_000_000).ship(
+        points("reversed", many, steps=many[::-1]),
+        points("no steps", [3.0, 1.0]),
+        points("zeros", [4.0, 6.0, 5.0], steps=[0, 0, 0], times=[9_000_000, 9_000_001, 1]),
+        points("text", ["a", 2.0, "b", 1.0], kind="json", steps=[9, 3, 8, 2]),
+        points("nan", [5.0, math.nan], steps=[1, 2]),
+        points("word", ["a"], kind="json"),
+    )
+    Journal(store, "s").ship(points("reversed", [7.0, 8.0], steps=[3, 1]))
+    Journal(store, "s", attempt=2).ship(points("reversed", [9.0], steps=[2]))
+    Journal(store, "s", rank=1).ship(points("reversed", [9.0], steps=[9]))
+    experiment_id = store.get_experiment("default", "e").id
+    store.close()
+    state = "SELECT name, latest, latest_step, latest_ms FROM run_metrics ORDER BY id"
+    with sqlite3.connect(path) as connection:
+        before = connection.execute(state).fetchall()
+    connection.close()
+    take_back_to(path, "0009")
+    SqliteStore(path).close()
+
+    connection = sqlite3.connect(path)
+    assert connection.execute(state).fetchall() == before
+    assert before == [
+        ("reversed", 0.0, 9999, 8),
+        ("no steps", 1.0, 1, 8),
+        ("zeros", 6.0, 0, 17),
+        ("text", 2.0, 3, 8),
+        ("nan", None, 2, 8),
+        ("word", None, None, None),
+        ("reversed", 7.0, 3, 0),
+    ]
+    assert connection.execute("SELECT public_id FROM experiments").fetchall() == [(experiment_id,)]
+    connection.close()
 
 
 def take_back_to(path: Path, revision: str) -> None:

@@ -17,7 +17,7 @@ from runyard.server.app import create_app
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"
-API = {name: (WEB / "src" / "api" / f"{name}.ts") for name in ("types", "assets")}
+API = {name: (WEB / "src" / "api" / f"{name}.ts") for name in ("types", "assets", "services")}
 
 # Each type of the page: the record of the document that it must be able to hold, or the route that answers with it.
 RECORDS = {
@@ -45,6 +45,16 @@ RECORDS = {
     "assets.ComputeNode": "ComputeNodeAnswer",
     "assets.ComputeRun": "ComputeRunAnswer",
     "assets.ComputeTarget": "ComputeTargetAnswer",
+    "services.Webservice": "WebserviceAnswer",
+    "services.ServiceRevision": "ServiceRevisionAnswer",
+    "services.RevisionSpec": "RevisionSpecAnswer",
+    "services.Scaling": "ScalingAnswer",
+    "services.ReplicaRef": "ReplicaRefAnswer",
+    "services.ServiceOperation": "OperationAnswer",
+    "services.ServiceSettings": "ServiceSettingsAnswer",
+    "services.ServiceKeys": "get /workspaces/{workspace}/services/{name}/keys",
+    "services.ServiceAnswer": "post /workspaces/{workspace}/services/{name}/try",
+    "services.ServiceDescription": "get /workspaces/{workspace}/services/{name}/openapi",
 }
 # Objects that the server passes on without a type of its own.
 DOCUMENTS = {"types.RunError", "assets.Definition"}
@@ -116,6 +126,7 @@ def test_control_a_change_of_the_page_is_found(line: str, other: str, document: 
     assert line in text
     (tmp_path / "types.ts").write_text(API["types"].read_text())
     (tmp_path / "assets.ts").write_text(text.replace(line, other))
+    (tmp_path / "services.ts").write_text(API["services"].read_text())
 
     errors = compared(document, tmp_path, {"assets.ComputeNode": "ComputeNodeAnswer"}, api=tmp_path)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,4 +226,72 @@ def test_packages_are_added_to_the_images_python(site: Site, engine: Engine, tmp
     assert version == "1.5"
     assert prefix.startswith(str(site.home / "environments"))
     assert run.environment["packages"]["alpha"] == "1.5"
+    assert engine.containers() == []
+
+
+PROBE = """
+import os, sys
+from azureml.core import Run
+Run.get_context().log("x", 3)
+open("outputs/a.txt", "w").write("inside")
+print(os.path.exists("/usr/bin/podman"), os.path.exists("/made"), *sys.argv[1:])
+"""
+
+
+class Shell:
+    """Types `runyard` in a project folder, with variables that lead to the engine."""
+
+    def __init__(self, home: Path, engine: Engine, project: Path) -> None:
+        self._variables = {**os.environ, **engine.variables, "RUNYARD_HOME": str(home)}
+        self.project = project
+        (project / "train.py").write_text(PROBE)
+        (project / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo by the Dockerfile > /made\n")
+        (project / "job.yml").write_text(
+            f"script: train.py\narguments: [by, the job]\nenvironment:\n  image: {IMAGE}\n"
+        )
+
+    def submit(self, *words: str) -> tuple[dict[str, Any], str]:
+        """Return the run as JSON, and what it printed."""
+        found = json.loads(self.type("submit", "--json", *words))
+        return found, self.type("runs", "logs", found["run"]["id"])
+
+    def type(self, *words: str) -> str:
+        argv = [sys.executable, "-m", "runyard.cli", *words]
+        done = subprocess.run(argv, cwd=self.project, env=self._variables, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def shell(home: Path, engine: Engine, tmp_path: Path) -> Shell:
+    return Shell(home, engine, tmp_path)
+
+
+def test_the_command_lines_image_holds_scripts_commands_jobs_and_ranks(shell: Shell, engine: Engine) -> None:
+    found, printed = shell.submit("--image", IMAGE, "train.py", "--", "a", "b c")
+    _, command = shell.submit("--image", IMAGE, "--", "sh", "-c", "test -e /usr/bin/podman || echo in the image")
+    _, job = shell.submit("job.yml")
+    ranks, _ = shell.submit("--image", IMAGE, "--processes", "2", "train.py", "--", "rank")
+
+    assert printed == "False False a b c\n"
+    assert [(metric["name"], metric["last"]) for metric in found["metrics"]] == [("x", 3)]
+    assert "outputs/a.txt" in [file["name"] for file in found["files"]]
+    assert command == "in the image\n"
+    assert job == "False False by the job\n"
+    assert len([file for file in ranks["files"] if file["name"].startswith("user_logs/")]) == 2
+    assert engine.containers() == []
+
+
+def test_the_command_line_builds_a_dockerfile_and_runs_in_its_image(shell: Shell, engine: Engine) -> None:
+    def images() -> set[str]:
+        return set(engine.run("images", "--quiet", "localhost/runyard").split())
+
+    before, outputs, after = images(), [], []
+    for _ in range(2):
+        outputs.append(shell.submit("--environment", "Dockerfile", "train.py")[1])
+        after.append(images())
+
+    assert outputs == ["False True\n"] * 2
+    assert len(after[0] - before) == 1
+    assert after[1] == after[0]
     assert engine.containers() == []

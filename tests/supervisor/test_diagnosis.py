@@ -191,6 +191,7 @@ CAUSES = [
     ({"signal": 9, "oom": True, "memory_limit_bytes": 8 << 30}, None, "", "out of memory", "limit 8.0 GB"),
     ({"signal": 9}, None, "", "signal", "killed by signal 9 (SIGKILL)"),
     ({"code": 1}, ("MemoryError", ""), "", "out of memory", "Memory ran out."),
+    ({"code": 1}, ("bdb.BdbQuit", ""), "", "exception", "runyard submit --debug"),
     ({"code": 1}, ("torch.OutOfMemoryError", "CUDA out of memory. Tried"), "", "out of memory", "GPU's memory ran out"),
     ({"code": 1}, ("ModuleNotFoundError", "No module named 'yaml'"), "", "import error", "Add the package `pyyaml`"),
     ({"code": 1}, ("ImportError", "cannot import name 'x' from 'numpy'"), "", "import error", "could not be imported"),

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from runyard.core.formats import journal
+from runyard.supervisor.disk import Disk
+from runyard.supervisor.run_folder import RunFolder
 from tests.supervisor.supervised import Job, Site
 from tests.waiting import wait_for
 
@@ -142,6 +145,26 @@ def test_the_error_of_a_script_that_could_not_write_names_the_disk_and_the_excep
 
 
 @pytest.mark.long
+def test_a_disk_that_fills_is_freed_once_of_what_can_be_made_again(full_site: Site, tmp_path: Path) -> None:
+    freed: list[str] = []
+    disk = Disk(
+        RunFolder(str(full_site.home / "runs")),
+        warn=lambda _, message: freed.append(message.partition(" is full")[0]),
+        note=lambda _: None,
+        make_room=lambda: freed.append("made room"),
+        memory=str(tmp_path),
+    )
+    (full_site.home / "runs" / "journal").mkdir()
+    disk.look()
+    with open(full_site.home / "runs" / "filler", "wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    disk.look()
+    disk.look()
+
+    assert freed == ["made room", f"The disk that holds {full_site.home}/runs"]
+
+
 def test_a_run_that_finds_the_disk_full_waits_for_space_with_words(full_site: Site) -> None:
     filler = full_site.home / "runs" / "filler"
     job = full_site.prepare("print('x' * 100_000)\n" + "#" * 200_000)

@@ -254,6 +254,21 @@ def test_after_a_reboot_the_run_is_lost_and_its_data_arrives(site: Site) -> None
     assert job.log() == b"until the power went\n"
 
 
+def test_after_a_restart_of_the_container_the_run_is_lost(site: Site) -> None:
+    job = site.start("open('started', 'w').write('x')\nimport time\ntime.sleep(600)\n")
+    job.wait_for_text("started")
+    rank = job.rank_pid()
+    kill_ours(job)
+    os.kill(rank, signal.SIGKILL)
+    claim = json.loads((job.folder / "claim").read_text())
+    (job.folder / "claim").write_text(json.dumps({**claim, "container": "an earlier start"}))
+    run = job.start("--adopt").wait()
+
+    assert run.status == "Failed"
+    assert run.error is not None
+    assert run.error["code"] == "NodeLost"
+
+
 def test_adopting_a_folder_that_the_program_emptied_is_no_success(site: Site) -> None:
     job = site.start("import time\nopen('started', 'w').write('x')\ntime.sleep(600)\n")
     job.wait_for_text("started")

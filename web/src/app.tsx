@@ -1,6 +1,6 @@
 // The frame around every page: navigation, workspace, theme, who is signed in.
 import type { ComponentType } from 'preact';
-import { useErrorBoundary, useLayoutEffect, useState } from 'preact/hooks';
+import { useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, sendJson } from './api/http';
 import { forgetSession } from './api/session';
 import type { Me, ServerFacts, Workspace } from './api/types';
@@ -26,12 +26,14 @@ const PAGES: readonly (readonly [RegExp, Load])[] = [
   [/^\/compute(?:\/([^/]+))?$/, () => import('./pages/compute')],
   [/^\/datasets(?:\/([^/]+))?$/, () => import('./pages/datasets')],
   [/^\/models(?:\/([^/]+))?$/, () => import('./pages/models')],
+  [/^\/services(?:\/([^/]+))?$/, () => import('./pages/services')],
 ];
 
 const PLACES = [
   ['/runs', 'Runs'],
   ['/experiments', 'Experiments'],
   ['/models', 'Models'],
+  ['/services', 'Services'],
   ['/datasets', 'Datasets'],
   ['/environments', 'Environments'],
   ['/compute', 'Compute'],
@@ -63,6 +65,15 @@ export function App() {
 
 function Bar() {
   const here = path.value === '/' ? '/runs' : path.value;
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow screen the bar scrolls: the present page is in view.
+  useLayoutEffect(() => {
+    const show = (): void =>
+      nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    const watching = new ResizeObserver(show); // the choice of a workspace comes later and takes room
+    watching.observe(nav.current!);
+    return () => watching.disconnect();
+  }, [here]);
   useKeys({ g: () => document.querySelector<HTMLElement>('.bar nav a')?.focus() });
   return (
     <header class="bar">
@@ -70,7 +81,7 @@ function Bar() {
         <img src="/static/icon.svg" alt="" width="22" height="22" />
         <span>Runyard</span>
       </a>
-      <nav aria-label="Pages">
+      <nav aria-label="Pages" ref={nav}>
         {PLACES.map(([place, label]) => (
           <a
             key={place}
@@ -131,7 +142,7 @@ function Settings() {
                 aria-pressed={theme.value === one}
                 onClick={() => (theme.value = one)}
               >
-                {one === 'auto' ? 'As the machine' : one === 'light' ? 'Light' : 'Dark'}
+                {one === 'auto' ? 'System theme' : one === 'light' ? 'Light' : 'Dark'}
               </button>
             ))}
           </div>

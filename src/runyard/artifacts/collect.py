@@ -37,6 +37,9 @@ class ContentReferences(Protocol):
     @property
     def chunks(self) -> Collection[str]: ...
 
+    @property
+    def snapshots(self) -> Collection[str]: ...
+
 
 class ContentIndex(ChunkIndex, Protocol):
     """The index with what collecting needs: methods of `store.base.RunStore`, which says what they mean."""
@@ -119,12 +122,17 @@ class Collector:
         return freed
 
     def _drop_snapshots(self, *, hold: bool) -> None:
-        """Forget recorded snapshots that no run has. Their content stays for one more grace time."""
-        used = self._index.read_references().roots
+        """Forget recorded snapshots that no run, service or image has. Their content stays for one more grace time."""
+        found = self._index.read_references()
+        used, kept = found.roots, found.snapshots
         known = self._index.list_snapshots()
         with self._leases.gate:
             held = self._leases.held()
-            gone = {id: root for id, root in known.items() if root not in used and not _is_held(id, root, held)}
+            gone = {
+                id: root
+                for id, root in known.items()
+                if root not in used and id not in kept and not _is_held(id, root, held)
+            }
             self._index.delete_snapshots(gone)
             if hold:
                 self._content.hold_trees(gone.values())

@@ -16,35 +16,48 @@ from runyard.cli.text import print_message
 
 ASKED_BY_SHELL = "_RUNYARD_COMPLETE"
 COMMANDS = {
-    "submit": ("runyard.cli.commands.submit:submit", "Run a script, notebook, module or command; stream its output."),
-    "sweep": ("runyard.cli.commands.submit:sweep", "Run a job file with many values of its parameters."),
-    "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "submit": ("runyard.cli.runs.submit:submit", "Run a script, notebook, module or command; stream its output."),
+    "sweep": ("runyard.cli.runs.submit:sweep", "Run a job file with many values of its parameters."),
+    "runs": ("runyard.cli.runs.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "logs": ("runyard.cli.runs.runs:logs", "Print a run's output, as `runyard runs logs` does."),
     "sweeps": (
-        "runyard.cli.commands.sweeps:sweeps",
+        "runyard.cli.runs.sweeps:sweeps",
         "List sweeps; show their children, the best first, and why some stopped.",
     ),
     "studio": ("runyard.cli.commands.studio:studio", "Open the web page of the server, or of a run, signed in."),
     "experiments": (
         "runyard.cli.commands.experiments:experiments",
-        "List, archive, reactivate and delete experiments.",
+        "List, show, archive, reactivate and delete experiments.",
     ),
     "compute": (
         "runyard.cli.commands.compute:compute",
         "Make, change and look at compute targets: nodes, runs, queues.",
     ),
-    "snapshots": ("runyard.cli.commands.snapshots:snapshots", "Show and compare the source folders of runs."),
+    "snapshots": ("runyard.cli.runs.snapshots:snapshots", "Show and compare the source folders of runs."),
     "environments": ("runyard.cli.commands.environments:environments", "List, show, build and prune environments."),
-    "models": ("runyard.cli.commands.assets:models", "List, show, download and delete models of the workspace."),
+    "models": ("runyard.cli.commands.assets:models", "List, show, register, download, delete models."),
+    "deploy": ("runyard.cli.commands.deploy:deploy", "Serve a model over HTTP."),
+    "services": (
+        "runyard.cli.commands.services:services",
+        "List, call, update, roll back and delete web services.",
+    ),
+    "datastores": ("runyard.cli.commands.datastores:datastores", "List datastores; copy files to and from them."),
     "datasets": ("runyard.cli.commands.assets:datasets", "List and show datasets of the workspace."),
+    "import": ("runyard.cli.transfer.imports:imports", "Bring the history of another tracker in."),
+    "export": ("runyard.cli.transfer.exports:exports", "Write runs as another tracker has them."),
     "workspaces": ("runyard.cli.commands.experiments:workspaces", "List and delete workspaces."),
     "server": ("runyard.cli.commands.server:server", "Start, stop and look at your private server."),
     "users": ("runyard.cli.commands.users:users", "Add, list and remove users of a team's server."),
     "tensorboard": ("runyard.cli.commands.studio:tensorboard", "Show runs in TensorBoard, live ones followed."),
+    "mlflow": ("runyard.cli.commands.users:mlflow", "Print what leads MLflow's clients to this workspace."),
     "secrets": ("runyard.cli.commands.assets:secrets", "Set, list and delete secrets of the workspace."),
     "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
     "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
+    "check": ("runyard.cli.commands.check:check", "Say what of code for Azure ML works, differs or is missing."),
     "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
     "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
+    "help": ("runyard.cli.commands.help:show_help", "Explain a command, as `COMMAND --help` does."),
+    "version": ("runyard.cli.commands.help:version", "Show the version, as `--version` does."),
 }
 
 

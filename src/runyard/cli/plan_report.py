@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from runyard import cli
-from runyard.cli.output import print_fields, seconds, size
+from runyard.cli.output import print_fields, seconds
 from runyard.cli.text import plain
 from runyard.core.formats.documents import SubmitPlan
+from runyard.core.machine.progress import shown_size
 
 if TYPE_CHECKING:
     from runyard.core.formats.run_files import PlannedProcess
@@ -69,9 +70,9 @@ def _indented(text: str) -> str:
 
 def _print_snapshot(found: Mapping[str, Any]) -> None:
     count = found["files"]
-    cli.echo(f"\nsnapshot  {count:,} file{'' if count == 1 else 's'}, {size(found['size_bytes'])}")
+    cli.echo(f"\nsnapshot  {count:,} file{'' if count == 1 else 's'}, {shown_size(found['size_bytes'])}")
     for path, size_bytes in found["biggest"]:
-        cli.echo(f"  {size(size_bytes):>8}  {plain(path)}")
+        cli.echo(f"  {shown_size(size_bytes):>8}  {plain(path)}")
     for note in found["notes"]:
         cli.echo(f"  {plain(note)}")
 

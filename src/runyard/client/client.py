@@ -10,8 +10,10 @@ from runyard.client.transport import Transport
 
 if TYPE_CHECKING:
     from runyard.client.calls.content import ContentCalls
+    from runyard.client.calls.imports import ImportCalls
     from runyard.client.calls.runs import RunCalls
     from runyard.client.calls.server import ServerCalls, UserCalls
+    from runyard.client.calls.webservices import WebserviceCalls
     from runyard.client.calls.workspace import (
         AssetCalls,
         ComputeCalls,
@@ -62,6 +64,12 @@ class Client:
         return ExperimentCalls(self.transport)
 
     @cached_property
+    def imports(self) -> ImportCalls:
+        from runyard.client.calls.imports import ImportCalls
+
+        return ImportCalls(self.transport)
+
+    @cached_property
     def runs(self) -> RunCalls:
         from runyard.client.calls.runs import RunCalls
 
@@ -78,6 +86,12 @@ class Client:
         from runyard.client.calls.server import UserCalls
 
         return UserCalls(self.transport)
+
+    @cached_property
+    def webservices(self) -> WebserviceCalls:
+        from runyard.client.calls.webservices import WebserviceCalls
+
+        return WebserviceCalls(self.transport)
 
     @cached_property
     def workspaces(self) -> WorkspaceCalls:

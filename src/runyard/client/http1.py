@@ -262,13 +262,33 @@ Query = Union[Mapping[str, Any], Sequence[Tuple[str, Any]]]
 Body = Union[Buffer, Sequence[Buffer]]
 
 
+class UploadBody(NamedTuple):
+    """The first `size` bytes of a file as a request's body, read while they are sent."""
+
+    path: str
+    size: int
+
+    def iter_pieces(self) -> Iterator[bytes]:
+        """Raises OSError: the file cannot be read, or has become shorter."""
+        left = self.size
+        with open(self.path, "rb") as file:
+            while left:
+                piece = file.read(min(left, _PIECE))
+                if not piece:
+                    raise OSError(f"{self.path} became shorter while it was sent")
+                left -= len(piece)
+                yield piece
+
+
 class Request(NamedTuple):
     method: str
     path: str
-    query: Optional[Query]
-    json: Any
-    body: Optional[Body]
-    headers: Optional[Mapping[str, str]]
+    query: Optional[Query] = None
+    json: Any = None
+    body: Optional[Body] = None
+    headers: Optional[Mapping[str, str]] = None
+    base: str = BASE
+    file: Optional[UploadBody] = None  # follows the other pieces
 
     def pieces(self, address: Address) -> List[Buffer]:
         payload, content_type = self._payload()
@@ -279,9 +299,10 @@ class Request(NamedTuple):
             **content_type,
         }
         if payload or self.method not in ("GET", "HEAD"):
-            fields["Content-Length"] = str(sum(len(piece) for piece in payload))
+            size = self.file.size if self.file else 0
+            fields["Content-Length"] = str(sum(len(piece) for piece in payload) + size)
         fields.update(self.headers or {})
-        start = f"{self.method} {BASE}{self.path}{_query_text(self.query)} HTTP/1.1"
+        start = f"{self.method} {self.base}{self.path}{_query_text(self.query)} HTTP/1.1"
         lines = [start, *(f"{name}: {value}" for name, value in fields.items())]
         if any("\n" in line or "\r" in line for line in lines):
             raise ProtocolError("A request's head holds a line break.", why="A path or header value was not encoded.")

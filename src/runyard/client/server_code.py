@@ -5,14 +5,15 @@ A client never imports it, so a wheel carries it as one compressed archive. A ch
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
-from typing import Iterator, List, Sequence, Tuple
+from typing import IO, Iterator, List, Sequence, Tuple, cast
 
 from runyard import __version__
 from runyard.core.config.paths import server_folder
 
-ARCHIVE = "runyard/server_code.tar.gz"  # scripts/hatch_wheel.py writes it
+ARCHIVE = "runyard/server_code.tar.xz"  # scripts/hatch_wheel.py writes it
 
 
 def source_folder() -> str:
@@ -116,7 +117,7 @@ def _copy_code(source: str, names: Sequence[str], folder: Path) -> None:
 def _unpack(path: str, folder: str) -> None:
     import tarfile  # as above
 
-    with tarfile.open(path, "r:gz") as archive:
+    with _open_xz(path) as data, tarfile.open(fileobj=data, mode="r|") as archive:
         for entry in archive:
             file = archive.extractfile(entry)
             if file is None:
@@ -125,6 +126,30 @@ def _unpack(path: str, folder: str) -> None:
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
             with open(target, "wb") as copy:
                 copy.write(file.read())
+
+
+def _open_xz(path: str) -> IO[bytes]:
+    """Open a compressed file. For a Python that was built without liblzma, the program `xz` decompresses it."""
+    try:
+        import lzma
+    except ImportError:
+        return io.BytesIO(_run_xz(path))
+    return cast("IO[bytes]", lzma.open(path))
+
+
+def _run_xz(path: str) -> bytes:
+    import subprocess
+
+    try:
+        done = subprocess.run(["xz", "--decompress", "--stdout", path], stdout=subprocess.PIPE, check=False)
+    except FileNotFoundError:
+        raise OSError(
+            "this Python was built without the module lzma, and there is no program `xz`. "
+            "Install xz (Debian: apt install xz-utils), or use another Python."
+        ) from None
+    if done.returncode:
+        raise OSError(f"`xz --decompress {path}` exited with {done.returncode}")
+    return done.stdout
 
 
 def _link_code(source: str, folder: Path) -> str:

@@ -108,13 +108,24 @@ class Transport:
             BadGateway: the answer is not our server's.
             RunyardError: what the server answered, as the same class. `core.errors.is_later` tells outages apart.
         """
-        request = Request(method, path, query, json, body, headers)
+        response = self.exchange(Request(method, path, query, json, body, headers), timeout_s=timeout_s, retry=retry)
+        if response.status >= 400:
+            raise error_from_plain(response.json()["error"], status=response.status)
+        return response
+
+    def exchange(self, request: Request, *, timeout_s: Optional[float] = None, retry: bool = True) -> Response:
+        """Send and return the whole answer of our server, whatever its status.
+
+        Raises:
+            ServerUnreachable, BadGateway, ProtocolError: as `request`.
+        """
         wire, head, data = self._repeat(lambda wire: _read_whole(wire, request, self.address), timeout_s, retry)
         self._keep(wire, head)
         _hear(head)
-        response = Response(head, data)
-        _raise_for_status(head, data)
-        return response
+        stranger = _find_stranger(head, data)
+        if stranger is not None:
+            raise stranger
+        return Response(head, data)
 
     @contextmanager
     def stream(
@@ -131,13 +142,24 @@ class Transport:
     ) -> Iterator[Response]:
         """Like `request`, but the body is read while it comes; leaving early closes the connection."""
         request = Request(method, path, query, json, body, headers)
+        with self.exchange_stream(request, timeout_s=timeout_s, retry=retry) as response:
+            if response.status >= 400:
+                raise error_from_plain(response.json()["error"], status=response.status)
+            yield response
+
+    @contextmanager
+    def exchange_stream(
+        self, request: Request, *, timeout_s: Optional[float] = None, retry: bool = True
+    ) -> Iterator[Response]:
+        """Like `exchange`, but the body of a good answer is read while it comes."""
         wire, head, data = self._repeat(lambda wire: _read_start(wire, request, self.address), timeout_s, retry)
         done: List[bool] = []
         _hear(head)
         try:
-            response = Response(head, data if data is not None else _guarded(wire, head, done, self.address))
-            _raise_for_status(head, data)
-            yield response
+            stranger = _find_stranger(head, data)
+            if stranger is not None:
+                raise stranger
+            yield Response(head, data if data is not None else _guarded(wire, head, done, self.address))
         finally:
             if data is not None or done:
                 self._keep(wire, head)
@@ -261,6 +283,8 @@ def _read_start(wire: Wire, request: Request, address: Address) -> Tuple[Head, O
 def _ask(wire: Wire, request: Request, address: Address) -> Head:
     try:
         wire.send(request.pieces(address))
+        for piece in request.file.iter_pieces() if request.file else ():
+            wire.send([piece])
     except Dropped as error:
         # A server that refuses a body answers and closes without reading it to the end.
         try:
@@ -278,14 +302,6 @@ def _guarded(wire: Wire, head: Head, done: List[bool], address: Address) -> Iter
     done.append(True)
 
 
-def _raise_for_status(head: Head, data: Optional[bytes]) -> None:
-    stranger = _find_stranger(head, data)
-    if stranger is not None:
-        raise stranger
-    if head.status >= 400:
-        raise error_from_plain(jsonlib.loads(data or b"")["error"], status=head.status)
-
-
 def _find_stranger(head: Head, data: Optional[bytes]) -> Optional[RunyardError]:
     """Return the error to raise for an answer that did not come from a server of ours; None: it is ours."""
     if head.status < 300:
@@ -296,11 +312,16 @@ def _find_stranger(head: Head, data: Optional[bytes]) -> Optional[RunyardError]:
             why=f"It answered {head.status}; a redirect is never followed, since the token would go along.",
             hint="Set RUNYARD_URL to the server's own address.",
         )
+    return None if _is_our_error(data or b"") else _not_ours(head, data or b"")
+
+
+def _is_our_error(data: bytes) -> bool:
+    """Whether a body is an error of ours: `{"error": {"code": …}}`, below /mlflow MLflow's `{"error_code": …}`."""
     try:
-        is_ours = isinstance(jsonlib.loads(data or b"")["error"]["code"], str)
+        plain = jsonlib.loads(data)
+        return isinstance(plain["error_code"] if "error_code" in plain else plain["error"]["code"], str)
     except (ValueError, KeyError, TypeError, RecursionError):
-        is_ours = False
-    return None if is_ours else _not_ours(head, data or b"")
+        return False
 
 
 def _is_page(head: Head) -> bool:

@@ -13,6 +13,7 @@ RunyardError
 │   ├── SubmitRejected        found before anything ran: script, target, environment
 │   ├── SubmissionLost        what a queued run was submitted with, and no database holds, is gone or damaged
 │   ├── SnapshotRejected      the source folder cannot be stored as it is
+│   ├── RunFailed             a run that was waited for failed or was canceled
 │   ├── NotYetSupported       (also NotImplementedError) comes with a later release
 │   │   ├── AbsentName        (also AttributeError) a name of Azure's SDK that Runyard does not have
 │   │   └── AbsentModule      (also ModuleNotFoundError) a module of it, likewise
@@ -118,6 +119,12 @@ class SubmissionLost(UserError):
 
 class SnapshotRejected(UserError):
     code = "SnapshotRejected"
+
+
+class RunFailed(UserError):
+    """`details["runs"]` maps the ids of the runs that did not complete to their statuses."""
+
+    code = "RunFailed"
 
 
 class NotYetSupported(UserError, NotImplementedError):

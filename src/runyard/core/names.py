@@ -13,6 +13,7 @@ WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
 ANY_NAME = re.compile("(?=.*\\S)[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
+_TITLE = re.compile("(?=(?s:.)*\\S)[^\x00\ud800-\udfff]{1,500}")
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
@@ -72,6 +73,25 @@ def check_asset_name(value: str, noun: str = "name") -> str:
 
 def check_experiment_name(value: str) -> str:
     return check_asset_name(value, "experiment name")
+
+
+def check_title(value: str) -> str:
+    """Return the title of an experiment: any text that is not blank, at most 500 characters."""
+    return _match(_TITLE, value, "title", "any text, 1 to 500 characters")
+
+
+def name_of_title(title: str, attempt: int = 0) -> str:
+    """Return a name for an experiment of that title: the title where it can be one, else letters of it and a hash.
+
+    `attempt` counts the names that were taken.
+    """
+    if attempt == 0 and ANY_NAME.fullmatch(title) and unicodedata.normalize("NFC", title) == title:
+        return title
+    from hashlib import sha256  # hardly a title needs it
+
+    plain = re.sub(r"[^\w.\-]+", "-", title[:60], flags=re.ASCII).strip("-.")
+    digest = sha256(f"{attempt if attempt > 1 else ''}{title}".encode()).hexdigest()
+    return f"{plain or 'experiment'}-{digest[:8]}"
 
 
 def check_content_id(value: str) -> str:

@@ -26,6 +26,7 @@ class LeftOut(NamedTuple):
     said: str
     brings: List[str]
     is_base: bool
+    unless: List[str]  # packages that hold what it brings
 
 
 def find_left_out(requirement: str) -> Optional[LeftOut]:
@@ -43,7 +44,8 @@ def find_left_out(requirement: str) -> Optional[LeftOut]:
     limited = {package_name(line) for line in brings if ";" in line}  # an extra's own limit is the narrower one
     brings = [line for line in brings if ";" in line or package_name(line) not in limited]
     is_base = bool(entry.get("is_base"))
-    return LeftOut(requirement.strip(), str(entry["state"]), str(entry.get("said", "")), brings, is_base)
+    unless = [str(name) for name in entry.get("unless", [])]
+    return LeftOut(requirement.strip(), str(entry["state"]), str(entry.get("said", "")), brings, is_base, unless)
 
 
 def split_provided(requirements: Sequence[str]) -> Tuple[List[str], List[LeftOut]]:
@@ -55,7 +57,8 @@ def split_provided(requirements: Sequence[str]) -> Tuple[List[str], List[LeftOut
 def brought_by(left_out: Sequence[LeftOut], named: Sequence[str], *, is_base: bool) -> List[str]:
     """Return the packages of other makers that those bring, less those that `named` requirements name themselves."""
     names = {package_name(line) for line in named}
-    lines = [line for one in left_out if one.is_base == is_base for line in one.brings]
+    meant = [one for one in left_out if one.is_base == is_base and names.isdisjoint(one.unless)]
+    lines = [line for one in meant for line in one.brings]
     return [line for line in dict.fromkeys(lines) if package_name(line) not in names]
 
 

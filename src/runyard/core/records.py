@@ -21,8 +21,21 @@ SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapsho
 LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look like secrets and are not in the snapshot
 IGNORED_PROPERTY = "runyard.snapshot.ignored"  # of runs: what ignore files kept out, as `snapshots.left_out` writes it
 SOURCE_PROPERTY = "runyard.snapshot.source"  # of runs: the folder that the snapshot was made from
+SPARSE = {"sparse": True}  # metadata of a field that is written only where it says something
 KIND = "model"
+MODEL_NAME = "model_name"  # asset kind: what is said of a model's name, whatever its versions
+LOGGED_MODEL = "logged_model"  # asset kind: MLflow's logged models, by their ids
+SERVICE_KIND = "webservice"
+IMAGE_KIND = "image"  # definitions of 2018 that services are made from
+IMPORTED_PROPERTY = "runyard.imported_from"  # of runs: JSON of where an imported run comes from
+MLFLOW_NAME, MLFLOW_NOTE = "mlflow.runName", "mlflow.note.content"  # tags that are a run's name and description
 MLFLOW_RUN = "mlflow"  # the type of runs that a client of MLflow made: it tells their status, nobody watches them
+USER_TAG = "mlflow.user"
+GIT_TAGS = {  # tags of MLflow's runs: properties of ours that say the same
+    "mlflow.source.git.commit": "azureml.git.commit",
+    "mlflow.source.git.branch": "azureml.git.branch",
+    "mlflow.source.git.repoURL": "azureml.git.repository_uri",
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,14 @@ class Experiment:
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     undo_until: Optional[datetime] = None  # it is deleted, and can be restored until then
     owner: Optional[str] = None
+    title: Optional[str] = None  # any text by which it is shown and found too, unique like the name; None: the name
+    changed_at: Optional[datetime] = None  # when its title changed, or it was archived or brought back
+    artifact_location: Optional[str] = None  # where MLflow's clients put the files of the runs that they make in it
+
+    @property
+    def shown_name(self) -> str:
+        """The title; the name where it has none."""
+        return self.title if self.title is not None else self.name
 
 
 @dataclass(frozen=True)
@@ -124,6 +145,11 @@ class Run:
     def is_between_attempts(self) -> bool:
         """Whether the present attempt was given up and nothing of it lives any more."""
         return self.is_fenced and self.attempts[-1].ended_at is not None
+
+    @property
+    def user(self) -> str:
+        """Who submitted the run; of one that a client of MLflow made, who that client says."""
+        return (self.tags.get(USER_TAG) if self.type == MLFLOW_RUN else None) or self.submitted_by
 
     @property
     def owning_user(self) -> str:
@@ -260,6 +286,21 @@ class ModelSpec:
     datasets: List[List[str]] = field(default_factory=list)  # [what it was for, the dataset's id]
     resources: Dict[str, Any] = field(default_factory=dict)
     created_by: str = ""
+    stage: str = field(default="", metadata=SPARSE)  # MLflow's: Staging, Production or Archived; "": None
+    run_path: str = field(default="", metadata=SPARSE)  # what it was registered from; "": all the run's files
+    source: str = field(default="", metadata=SPARSE)  # as MLflow's client named it
+    location: str = field(default="", metadata=SPARSE)  # where MLflow's clients load it, when no file of it is here
+    run_link: str = field(default="", metadata=SPARSE)
+    logged_model: str = field(default="", metadata=SPARSE)  # MLflow's id of it
+
+
+@dataclass(frozen=True)
+class ModelAbout:
+    """What is said of a model's name: the document of kind MODEL_NAME. An alias of a deleted version is none."""
+
+    description: str = ""
+    tags: Dict[str, str] = field(default_factory=dict)
+    aliases: Dict[str, int] = field(default_factory=dict)  # to version
 
 
 @dataclass(frozen=True)
@@ -272,3 +313,5 @@ class ModelVersion:
     created_at: datetime
     updated_at: datetime
     spec: ModelSpec
+    aliases: List[str] = field(default_factory=list)  # of MLflow, that name this version
+    about: ModelAbout = field(default_factory=ModelAbout)  # what is said of the name

@@ -47,7 +47,9 @@ _NO_KEY = _words(
 )
 _NO_PASS = _words("all backward band by first forward full high last low multi n num one second single two")
 _CONSTANT = re.compile(
-    r"(?:true|false|yes|no|on|off|none|null|auto|default)?|\$\{?\w+\}?|\$\(.*|\{\{.*\}\}", re.IGNORECASE
+    r"(?:true|false|yes|no|on|off|none|null|auto|default)?|\$\{?\w+\}?|\$\(.*|\{\{.*\}\}"
+    r"|(?-i:<[A-Z]+(?:_[A-Z]+)*>)",  # what stands for a secret: Hugging Face logs `<HUB_TOKEN>`
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"[-+]?[0-9_]*\.?[0-9]+(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 _PATH = re.compile(r"(?:[~.]{0,2}/|[A-Za-z]:\\).*|[\w./-]+\.(?:json|ya?ml|toml|ini|cfg|conf|txt|pem|key|crt|pub|env)")

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Iterator, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Callable, ClassVar, Iterable, Iterator, NamedTuple, Optional, Protocol, Sequence, Tuple, TypeVar
+
+Piece = TypeVar("Piece", bytes, memoryview)
+Count = Callable[[int], None]  # is told the bytes of each piece of a file that travels
+
+
+def count_nothing(_: int) -> None:
+    pass
+
+
+def counted(pieces: Iterable[Piece], count: Count) -> Iterator[Piece]:
+    for piece in pieces:
+        yield piece
+        count(len(piece))
 
 
 class StoredFile(NamedTuple):
@@ -16,9 +29,9 @@ class Remote(Protocol):
 
     def list(self, path: str) -> Sequence[Tuple[str, int]]: ...
 
-    def put(self, source: str, name: str) -> None: ...
+    def put(self, source: str, name: str, count: Count) -> None: ...
 
-    def fetch(self, name: str, target: str) -> None: ...
+    def fetch(self, name: str, target: str, count: Count) -> None: ...
 
 
 class Storage(ABC):
@@ -38,7 +51,7 @@ class Storage(ABC):
     def find_file(self, name: str) -> Optional[StoredFile]: ...
 
     @abstractmethod
-    def put_file(self, source: str, name: str) -> None:
+    def put_file(self, source: str, name: str, count: Count = count_nothing) -> None:
         """Store the file at `source` as `name`, in place of what was there.
 
         Raises:
@@ -46,7 +59,7 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def fetch_file(self, name: str, target: str) -> None:
+    def fetch_file(self, name: str, target: str, count: Count = count_nothing) -> None:
         """Write the file to the path `target`, in place of what was there."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from runyard.core.config.paths import datastores_folder
 from runyard.core.errors import NotFound
 from runyard.core.plugins import load_plugin
 from runyard.core.records import Asset
-from runyard.data.base import Remote, Storage, StoredFile
+from runyard.data.base import Count, Remote, Storage, StoredFile, count_nothing
 
 KIND = "datastore"  # of the assets that hold a datastore's document
 DEFAULT = "workspaceblobstore"
@@ -33,11 +33,11 @@ class ServedStorage(Storage):
     def find_file(self, name: str) -> Optional[StoredFile]:
         return next((file for file in self.iter_files(name) if file.name == name), None)
 
-    def put_file(self, source: str, name: str) -> None:
-        self._remote.put(source, name)
+    def put_file(self, source: str, name: str, count: Count = count_nothing) -> None:
+        self._remote.put(source, name, count)
 
-    def fetch_file(self, name: str, target: str) -> None:
-        self._remote.fetch(name, target)
+    def fetch_file(self, name: str, target: str, count: Count = count_nothing) -> None:
+        self._remote.fetch(name, target, count)
 
     def find_local(self, path: str) -> Optional[str]:
         return None

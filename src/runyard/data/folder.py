@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optio
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SystemFailure
 from runyard.core.formats.chunks import CHUNK_SIZE
 from runyard.core.machine.files import atomic_write
-from runyard.data.base import Storage, StoredFile
+from runyard.data.base import Count, Storage, StoredFile, count_nothing, counted
 
 BLOCK = 1 << 20
 _ZEROS = memoryview(bytes(CHUNK_SIZE))
@@ -27,14 +27,14 @@ STAGING = ".runyard"  # in the datastore's own folder, so that a whole file can 
 STALE_S = 86400.0  # what a killed process left there is swept up after a day
 
 
-def copy_checked(source: str, target: str) -> str:
+def copy_checked(source: str, target: str, count: Count = count_nothing) -> str:
     """Write the content of `source` to the path `target` and return its SHA-256.
 
     Raises:
         SystemFailure: what can be read at the target is not what was written there.
     """
     with open(source, "rb", buffering=0) as read:
-        return write_checked(_iter_blocks(read), target)
+        return write_checked(counted(_iter_blocks(read), count), target)
 
 
 def write_checked(pieces: Iterable[Union[bytes, memoryview]], target: str) -> str:
@@ -79,10 +79,10 @@ def _iter_blocks(read: FileIO) -> Iterator[memoryview]:
     """Yield a file's blocks; each is good until the next."""
     block = memoryview(bytearray(BLOCK))
     while True:
-        count = read.readinto(block) or 0
-        if not count:
+        size = read.readinto(block) or 0
+        if not size:
             return
-        yield block[:count]
+        yield block[:size]
 
 
 class FoundFile(NamedTuple):
@@ -163,8 +163,8 @@ class FolderStorage(Storage):
         place = below(self._root, name)
         return StoredFile(name, os.path.getsize(place)) if os.path.isfile(place) else None
 
-    def put_file(self, source: str, name: str) -> None:
-        self._put(name, lambda part: copy_checked(source, part))
+    def put_file(self, source: str, name: str, count: Count = count_nothing) -> None:
+        self._put(name, lambda part: copy_checked(source, part, count))
 
     def put_pieces(self, pieces: Iterable[bytes], name: str) -> None:
         """Store what the pieces make up under that name, whole or not at all."""
@@ -184,11 +184,11 @@ class FolderStorage(Storage):
         finally:
             self._sweep(part)
 
-    def fetch_file(self, name: str, target: str) -> None:
+    def fetch_file(self, name: str, target: str, count: Count = count_nothing) -> None:
         if self.find_file(name) is None:
             raise NotFound(f"The datastore's folder {self._root} holds no file `{name}`.")
         with atomic_write(target) as beside:
-            copy_checked(below(self._root, name), beside)
+            copy_checked(below(self._root, name), beside, count)
 
     def find_local(self, path: str) -> Optional[str]:
         self._check_root()

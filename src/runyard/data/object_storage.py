@@ -9,9 +9,10 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
 from runyard.core.machine.files import atomic_write
 from runyard.core.plugins import load_extra
-from runyard.data.base import Storage, StoredFile
+from runyard.data.base import Count, Storage, StoredFile, count_nothing, counted
 
 PART = 8 << 20
+_PIECE = 1 << 20  # of a file that is sent in parts
 AT_ONCE = 8  # files, and parts of one file
 
 S3, AZURE, GCS = "s3", "azure", "gcs"
@@ -47,21 +48,24 @@ class ObjectStorage(Storage):
             except FileNotFoundError:
                 return None
 
-    def put_file(self, source: str, name: str) -> None:
+    def put_file(self, source: str, name: str, count: Count = count_nothing) -> None:
         """The service keeps it when all of it came: it knows the length, and on S3 the SHA-256."""
         with self._explained(name), open(source, "rb") as file:
-            if os.fstat(file.fileno()).st_size <= PART:
+            size = os.fstat(file.fileno()).st_size
+            if size <= PART:
                 _obstore().put(self._store, name, file.read(), use_multipart=False)
+                count(size)
             else:
-                _obstore().put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
+                pieces = counted(iter(lambda: file.read(_PIECE), b""), count)
+                _obstore().put(self._store, name, pieces, chunk_size=PART, max_concurrency=AT_ONCE)
 
-    def fetch_file(self, name: str, target: str) -> None:
+    def fetch_file(self, name: str, target: str, count: Count = count_nothing) -> None:
         with atomic_write(target) as beside:
             with self._explained(name), open(beside, "xb") as out:
                 answer = _obstore().get(self._store, name)
                 due = int(answer.meta["size"])
                 pieces = [answer.bytes()] if due <= PART else answer.stream(min_chunk_size=PART)
-                came = sum(out.write(piece) for piece in pieces)
+                came = sum(out.write(piece) for piece in counted(pieces, count))
             if came != due:
                 raise SystemFailure(f"`{name}` came with {came} bytes; {due} were due.")
 

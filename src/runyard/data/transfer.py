@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
 
 from runyard.core.errors import InvalidArgument
-from runyard.data.base import Storage, StoredFile
+from runyard.data.base import Count, Storage, StoredFile, count_nothing
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -40,8 +40,15 @@ class Transferred:
             say(text)
 
 
-def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: bool, say: Say = _silent) -> Transferred:
-    """Store files, given as (path here, name there).
+def upload(
+    storage: Storage,
+    files: Iterable[Tuple[str, str]],
+    *,
+    overwrite: bool,
+    say: Say = _silent,
+    count: Count = count_nothing,
+) -> Transferred:
+    """Store files, given as (path here, name there). `count` hears of their bytes, those of skipped files too.
 
     Raises:
         InvalidArgument: two of them would get the same name; nothing was stored.
@@ -54,8 +61,9 @@ def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: boo
         source, name = pair
         if not overwrite and storage.find_file(name) is not None:
             done.skip(name, say, f"{name} is there already and stays as it is.")
+            count(os.path.getsize(source))
             return
-        storage.put_file(source, name)
+        storage.put_file(source, name, count)
         done.add(os.path.getsize(source), say, f"Uploaded {name}", len(wanted))
 
     for_all(move, wanted, storage.at_once)
@@ -63,9 +71,15 @@ def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: boo
 
 
 def download(
-    storage: Storage, files: Iterable[StoredFile], place: Callable[[str], str], *, overwrite: bool, say: Say = _silent
+    storage: Storage,
+    files: Iterable[StoredFile],
+    place: Callable[[str], str],
+    *,
+    overwrite: bool,
+    say: Say = _silent,
+    count: Count = count_nothing,
 ) -> Transferred:
-    """Write files to where `place(name)` says."""
+    """Write files to where `place(name)` says. `count` hears of their bytes, those of skipped files too."""
     wanted = list(files)
     done = Transferred()
 
@@ -73,8 +87,9 @@ def download(
         target = place(file.name)
         if not overwrite and os.path.lexists(target):
             done.skip(file.name, say, f"{target} is there already and stays as it is.")
+            count(file.size)
             return
-        storage.fetch_file(file.name, target)
+        storage.fetch_file(file.name, target, count)
         done.add(file.size, say, f"Downloaded {file.name}", len(wanted))
 
     for_all(move, wanted, storage.at_once)

@@ -277,6 +277,14 @@ class Engine:
         text = explain_run(self.context, run)
         return run if text == run.waits_for else replace(run, waits_for=text)
 
+    def is_local(self, workspace: str, target: str) -> bool:
+        """Whether runs on that target are processes of this machine.
+
+        Raises:
+            SubmitRejected: the workspace has no target of that name.
+        """
+        return self.context.compute.targets.get(workspace, target).is_local
+
     def live_runs(self) -> int:
         """Return how many unfinished runs there are."""
         return len(self.context.board)

@@ -140,6 +140,7 @@ class MlflowFiles(ImportSource):
             run_path=base,
             files=[file._replace(name=f"{base}/{file.name}") for file in version_files],
             user=str(found.get("user_id") or ""),
+            about=str(model.get("description") or ""),
         )
 
     def _list_experiments(self) -> List[Tuple[str, str, str]]:

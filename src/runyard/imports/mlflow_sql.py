@@ -1,4 +1,4 @@
-"""Reads MLflow's database: SQLite with the standard library, PostgreSQL through psycopg where it is installed.
+"""Reads MLflow's database: SQLite with the standard library, others through drivers where they are installed.
 
 Tables differ between versions, so columns are read by name and a table that is missing is empty. Nothing is written:
 a SQLite file is opened read-only, and no code of its schema runs.
@@ -40,14 +40,17 @@ Row = Tuple[Any, ...]
 
 
 def open_sql(uri: str, *, artifacts: Sequence[str] = ()) -> MlflowSql:
-    """Open `sqlite:///path`, a path to a SQLite file, or `postgresql://…`.
+    """Open `sqlite:///path`, a path to a SQLite file, `postgresql://…` or another address that SQLAlchemy knows.
 
     Raises:
         InvalidArgument: there is no such file, or it is no database of MLflow.
-        MissingExtra: PostgreSQL, and psycopg is not installed.
+        MissingExtra: the database's driver is not installed.
     """
     if uri.startswith(("postgresql:", "postgresql+", "postgres:")):
-        return MlflowSql(_open_postgres(uri), "", artifacts=artifacts, place="%s")
+        return MlflowSql(_open_postgres(uri), "", artifacts=artifacts, place="%s", is_sqlite=False)
+    if "://" in uri and not uri.startswith("sqlite:"):
+        connection, place = _open_other(uri)
+        return MlflowSql(connection, "", artifacts=artifacts, place=place, is_sqlite=False)
     path = uri[len("sqlite:///") :] if uri.startswith("sqlite:///") else uri
     if not os.path.isfile(path):
         raise InvalidArgument(f"There is no SQLite file `{path}`.", hint="Name it as `sqlite:///folder/mlflow.db`.")
@@ -70,10 +73,13 @@ def is_database(path: str) -> bool:
 class MlflowSql(ImportSource):
     kind = "mlflow"
 
-    def __init__(self, connection: Any, path: str, *, artifacts: Sequence[str] = (), place: str = "?") -> None:
+    def __init__(
+        self, connection: Any, path: str, *, artifacts: Sequence[str] = (), place: str = "?", is_sqlite: bool = True
+    ) -> None:
         super().__init__()
         self._connection = connection
         self._place = place
+        self._is_sqlite = is_sqlite
         folder = os.path.dirname(os.path.realpath(path)) if path else None
         self._places = ArtifactPlaces([*([folder] if folder else []), *artifacts])
         self._columns: Dict[str, List[str]] = {}
@@ -86,12 +92,12 @@ class MlflowSql(ImportSource):
 
     @property
     def id(self) -> str:
-        first = next(iter(self._all("SELECT run_uuid FROM runs ORDER BY start_time, run_uuid LIMIT 1")), ("",))
+        first = next(iter(self._all("SELECT min(run_uuid) FROM runs")), ("",))
         return f"mlflow-{short_id('sql', str(first[0]))}"
 
     def list_heads(self) -> List[RunHead]:
         names = {str(row[0]): str(row[1]) for row in self._rows("experiments", ["experiment_id", "name"])}
-        where = f"WHERE key = {self._place}"
+        where = f'WHERE "key" = {self._place}'
         parents = {row[0]: row[1] for row in self._rows("tags", ["run_uuid", "value"], where, (PARENT,))}
         heads = []
         for run_id, experiment, started in self._rows("runs", ["run_uuid", "experiment_id", "start_time"]):
@@ -134,6 +140,7 @@ class MlflowSql(ImportSource):
             "name", "version", "creation_time", "last_updated_time", "description", "user_id", "current_stage",
             "source", "run_id", "storage_location",
         ]  # fmt: skip
+        abouts: Meta = dict(self._rows("registered_models", ["name", "description"]))
         of_version = f"WHERE name = {self._place} AND version = {self._place}"
         for row in self._rows("model_versions", wanted, "ORDER BY name, version"):
             found = dict(zip(wanted, row))
@@ -159,6 +166,7 @@ class MlflowSql(ImportSource):
                 run_path=base,
                 files=[file._replace(name=f"{base}/{file.name}") for file in files],
                 user=str(found["user_id"] or ""),
+                about=str(abouts.get(name) or ""),
             )
 
     def close(self) -> None:
@@ -172,9 +180,9 @@ class MlflowSql(ImportSource):
         if count <= _AT_ONCE:
             yield from self._grouped(self._cursor(f"{where} {self._order()}", (run_id,)), notes)
             return
-        keys = [row[0] for row in self._all(f"SELECT DISTINCT key FROM metrics {where}", (run_id,))]
+        keys = [row[0] for row in self._all(f'SELECT DISTINCT "key" FROM metrics {where}', (run_id,))]
         for key in keys:
-            cursor = self._cursor(f"{where} AND key = {self._place} {self._order()}", (run_id, key))
+            cursor = self._cursor(f'{where} AND "key" = {self._place} {self._order()}', (run_id, key))
             yield from self._grouped(cursor, notes)
 
     def _cursor(self, rest: str, values: Sequence[object]) -> Any:
@@ -182,12 +190,12 @@ class MlflowSql(ImportSource):
         step = "step" if "step" in known else "0"
         is_nan = "is_nan" if "is_nan" in known else "0"
         cursor = self._connection.cursor()
-        cursor.execute(f"SELECT key, timestamp, value, {step}, {is_nan} FROM metrics {rest}", values)
+        cursor.execute(f'SELECT "key", timestamp, value, {step}, {is_nan} FROM metrics {rest}', tuple(values))
         return cursor
 
     def _order(self) -> str:
         """PointPart in the order in which they were written, where the database knows it."""
-        return "ORDER BY rowid" if self._place == "?" else "ORDER BY timestamp, step, value"
+        return "ORDER BY rowid" if self._is_sqlite else "ORDER BY timestamp, step, value"
 
     def _grouped(self, cursor: Any, notes: List[str]) -> Iterator[PointPart]:
         by_key: Dict[Any, List[Row]] = {}
@@ -235,7 +243,7 @@ class MlflowSql(ImportSource):
         known = self._names(table)
         if not known:
             return []
-        listed = ", ".join(name if name in known else f"NULL AS {name}" for name in columns)
+        listed = ", ".join(f'"{name}"' if name in known else f"NULL AS {name}" for name in columns)
         return self._all(f"SELECT {listed} FROM {table} {rest}", values)
 
     def _all(self, statement: str, values: Sequence[object] = ()) -> List[Row]:
@@ -251,10 +259,10 @@ class MlflowSql(ImportSource):
 
     def _names(self, table: str) -> List[str]:
         if table not in self._columns:
-            if self._place == "?":
+            if self._is_sqlite:
                 self._columns[table] = [str(row[1]) for row in self._all(f"PRAGMA table_info({table})")]
             else:
-                ask = "SELECT column_name FROM information_schema.columns WHERE table_name = %s"
+                ask = f"SELECT column_name FROM information_schema.columns WHERE table_name = {self._place}"
                 self._columns[table] = [str(row[0]) for row in self._all(ask, (table,))]
         return self._columns[table]
 
@@ -317,3 +325,40 @@ def _open_postgres(uri: str) -> Any:
         return connection
     except psycopg.Error as error:
         raise InvalidArgument("MLflow's database cannot be opened.", why=str(error).strip()) from error
+
+
+def _open_other(uri: str) -> Tuple[Any, str]:
+    """Return a connection to a MySQL or MSSQL database, and what stands for a value in its statements."""
+    try:
+        from sqlalchemy import create_engine  # optional, for these sources alone
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise MissingExtra(
+            f"Reading MLflow's database at `{_without_password(uri)}` needs SQLAlchemy and the database's driver.",
+            hint="Install them, such as `pip install sqlalchemy pymysql`, or start `mlflow server` on that database "
+            "and import from its http:// address.",
+        ) from error
+    try:
+        engine = create_engine(uri)
+        connection = engine.raw_connection()
+        if engine.dialect.name in ("mysql", "mariadb"):
+            connection.cursor().execute("SET SESSION sql_mode = 'ANSI_QUOTES'")
+    except ImportError as error:
+        raise MissingExtra(
+            f"The driver `{error.name}` of MLflow's database is not installed.",
+            hint=f"Install it: `pip install {error.name}`. Or start `mlflow server` on that database and import from "
+            "its http:// address.",
+        ) from error
+    except SQLAlchemyError as error:
+        raise InvalidArgument(
+            f"MLflow's database at `{_without_password(uri)}` cannot be opened.",
+            why=str(error).splitlines()[0],
+            hint="Addresses look like `mysql+pymysql://user:password@host/database`.",
+        ) from error
+    style = getattr(engine.dialect, "paramstyle", "")
+    return connection, "?" if style == "qmark" else "%s"
+
+
+def _without_password(uri: str) -> str:
+    scheme, _, rest = uri.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -60,8 +60,27 @@ class TableRows:
         return len(self.times_ns)
 
 
+@dataclass
+class ArtifactPoint:
+    """A metric that is a file of the run, such as an image. `kind`: image, confusion_matrix, …"""
+
+    metric: str
+    kind: str
+    file: str
+    time_ns: int
+
+    def __len__(self) -> int:
+        return 1
+
+
+Part = Union[PointPart, TableRows, ArtifactPoint]
+
+
 class SourceFile(NamedTuple):
-    """A file of a run by the name it gets there. `stamp` changes when the content does."""
+    """A file of a run by the name it gets there. `stamp` changes when the content does.
+
+    Any thread may call `open`, which gives a regular file of this machine.
+    """
 
     name: str
     size: int
@@ -85,14 +104,16 @@ class ImportedRun:
     user: str = ""
     type: str = "imported"
     archived: bool = False
-    tags: Dict[str, str] = field(default_factory=dict)
+    tags: Dict[str, Optional[str]] = field(default_factory=dict)
     parameters: Dict[str, str] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
     error: str = ""
+    error_code: str = ""
     notes: List[str] = field(default_factory=list)  # what was left out of this run, and why
-    read_points: Callable[[], Iterator[Union[PointPart, TableRows]]] = field(default=lambda: iter(()))
+    read_points: Callable[[], Iterator[Part]] = field(default=lambda: iter(()))
     files: List[SourceFile] = field(default_factory=list)
     snapshot_zip: Optional[SourceFile] = None
+    definition: Meta = field(default_factory=dict)  # Azure's `runDefinition`
 
     def describe(self) -> bytes:
         """Return all but points and content as bytes that are equal for equal runs."""
@@ -100,11 +121,13 @@ class ImportedRun:
             name: getattr(self, name)
             for name in (
                 "id", "experiment", "created_ns", "status", "name", "description", "started_ns", "ended_ns",
-                "parent_id", "user", "type", "archived", "tags", "parameters", "properties", "error",
+                "parent_id", "user", "type", "archived", "tags", "parameters", "properties", "error", "error_code",
             )
         }  # fmt: skip
         files = sorted((file.name, file.size, file.stamp) for file in self.files)
-        return json.dumps([plain, files], sort_keys=True).encode()
+        more: List[Any] = [self.definition] if self.definition else []
+        more += [self.snapshot_zip.name] if self.snapshot_zip is not None else []
+        return json.dumps([plain, files, *more], sort_keys=True).encode()
 
 
 @dataclass
@@ -123,16 +146,33 @@ class ImportedModel:
     run_path: str = ""
     files: List[SourceFile] = field(default_factory=list)
     user: str = ""
+    framework: str = ""
+    framework_version: str = ""
+    experiment: str = ""
+    datasets: List[List[str]] = field(default_factory=list)  # [what it was for, the dataset's id]
+    about: str = ""  # the description of the name
 
 
 @dataclass
 class ImportedAsset:
-    """One version of another named thing: `kind` is `environment` or `dataset`."""
+    """One version of another named thing: `kind` is `environment`, `dataset` or `datastore`.
+
+    `version` 0: the source has none, or one that is no number; `document` is the source's own.
+    """
 
     kind: str
     name: str
     version: int
     document: Meta
+    created_ns: int = 0
+
+
+class ImportedExperiment(NamedTuple):
+    """What a source says of an experiment, beyond its runs."""
+
+    name: str
+    tags: Dict[str, str]
+    is_archived: bool = False
 
 
 class Skipped(NamedTuple):
@@ -161,6 +201,10 @@ class ImportSource(ABC):
     @abstractmethod
     def read_run(self, head: RunHead) -> ImportedRun:
         """Return one run. Raises OSError or ValueError when it cannot be read; the next can be read all the same."""
+
+    def iter_experiments(self) -> Iterator[ImportedExperiment]:
+        """Yield the experiments of which more is known than their names."""
+        return iter(())
 
     def iter_models(self) -> Iterator[ImportedModel]:
         """Yield the registered models, versions in order."""

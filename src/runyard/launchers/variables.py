@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Dict, Mapping, Optional, Sequence
 
+from runyard.core.formats.mlflow_uri import NO_RESOURCE_GROUP, NO_SUBSCRIPTION, tracking_uri, workspace_scope
 from runyard.core.specs import JobSpec
 
-NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
-NO_RESOURCE_GROUP = "runyard"
 MLFLOW_SWITCH = "RUNYARD_MLFLOW"
 _MLFLOW = ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
 TOKEN_EXPIRY = "253402300799"  # the last second of 9999: a run's token is good for as long as its run
@@ -123,30 +122,30 @@ def mlflow_variables(job: JobSpec, named: Mapping[str, str]) -> Dict[str, str]:
 
 
 def replaced_mlflow_variables(job: JobSpec, variables: Mapping[str, str]) -> Dict[str, str]:
-    """Return the submitting process's variables of MLflow that `variables` replace: name → its value."""
+    """Return the submitting process's variables of MLflow that `variables` replace: name → its value.
+
+    `mlflow.set_tracking_uri` writes such a variable: an address of this very workspace is not replaced by another.
+    """
     before = {name: job.submitter[name] for name in _MLFLOW if name in job.submitter}
+    if before.get(_MLFLOW[0], "").partition("?")[0] == variables.get(_MLFLOW[0], "").partition("?")[0]:
+        before.pop(_MLFLOW[0], None)
     return {name: value for name, value in before.items() if variables.get(name, value) != value}
 
 
 def mlflow_uri(job: JobSpec) -> str:
     """Return the address of the run's workspace for MLflow, in Azure's form. Our plug-in reads it."""
     host = _endpoint(job.server).partition("://")[2].rstrip("/")
-    return f"azureml://{host}/mlflow/v2.0{_workspace_scope(job)}?&is-remote=True"
+    return f"{tracking_uri(host, _workspace_scope(job))}&is-remote=True"
 
 
 def _workspace_scope(job: JobSpec) -> str:
-    subscription = job.subscription_id or NO_SUBSCRIPTION
-    group = job.resource_group or NO_RESOURCE_GROUP
-    return (
-        f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
-        f"/workspaces/{job.workspace}"
-    )
+    return workspace_scope(job.workspace, job.subscription_id, job.resource_group)
 
 
 def _azure_variables(job: JobSpec, run_folder: str) -> Dict[str, str]:
     subscription = job.subscription_id or NO_SUBSCRIPTION
     group = job.resource_group or NO_RESOURCE_GROUP
-    workspace_scope = _workspace_scope(job)
+    scope = _workspace_scope(job)
     return {
         "AZUREML_RUN_ID": job.run_id,
         "AZUREML_ARM_SUBSCRIPTION": subscription,
@@ -164,8 +163,8 @@ def _azure_variables(job: JobSpec, run_folder: str) -> Dict[str, str]:
         "AZUREML_COMMUNICATOR": job.spec.communicator,
         "AZUREML_TARGET_TYPE": job.spec.target,
         "AZUREML_LOGDIRECTORY_PATH": "azureml-logs",
-        "AZUREML_WORKSPACE_SCOPE": workspace_scope,
-        "AZUREML_EXPERIMENT_SCOPE": f"{workspace_scope}/experiments/{job.experiment}",
+        "AZUREML_WORKSPACE_SCOPE": scope,
+        "AZUREML_EXPERIMENT_SCOPE": f"{scope}/experiments/{job.experiment}",
         "AZUREML_SCRIPT_DIRECTORY_NAME": f"{run_folder}/work",
     }
 

@@ -13,19 +13,24 @@ from runyard.core.config.paths import cache_folder
 # Packages that keep to the standard library and Python 3.8; those that are not there yet are left out.
 INJECTED = (
     "core", "runtime", "client", "snapshots", "launchers", "environments", "supervisor", "sdk", "data",
+    "mlflow", "serving", "imports", "native", "integrations",
 )  # fmt: skip
+_OF_SERVERS = "runyard/serving/gateway"  # it runs beside the server, with the server's packages
 # MLflow looks for plug-ins in the metadata of distributions on the path. The same table is in pyproject.toml.
 METADATA = f"runyard_injected-{runyard.__version__}.dist-info"
 _METADATA_FILES = {
     "METADATA": f"Metadata-Version: 2.1\nName: runyard-injected\nVersion: {runyard.__version__}\n",
     "entry_points.txt": """[mlflow.tracking_store]
-azureml = runyard.runtime.mlflow.stores:tracking_store
+azureml = runyard.mlflow.stores:tracking_store
 
 [mlflow.model_registry_store]
-azureml = runyard.runtime.mlflow.stores:registry_store
+azureml = runyard.mlflow.stores:registry_store
 
 [mlflow.artifact_repository]
-azureml = runyard.runtime.mlflow.artifacts:AzuremlArtifactRepository
+azureml = runyard.mlflow.artifacts:AzuremlArtifactRepository
+
+[mlflow.project_backend]
+azureml = runyard.mlflow.projects:AzuremlBackend
 """,
 }
 _SITECUSTOMIZE = "runyard/runtime/injected_sitecustomize.py"
@@ -77,8 +82,9 @@ def _walk(source: str, folder: str) -> Iterator[Tuple[str, os.stat_result]]:
         return
     for entry in entries:
         if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _walk(source, f"{folder}/{entry.name}")
+            below = f"{folder}/{entry.name}"
+            if entry.name != "__pycache__" and below != _OF_SERVERS:
+                yield from _walk(source, below)
         elif not entry.name.endswith((".pyc", ".pyo")):
             yield f"{folder}/{entry.name}", entry.stat()
 

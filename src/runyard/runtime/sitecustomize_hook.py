@@ -10,6 +10,8 @@ Output that is printed while the disk of its log is full is held in memory: a fu
 a training run. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file in memory that
 the supervisor reads.
 
+`from sklearn.externals import joblib`, which old scripts say, is answered with `joblib`.
+
 This module is loaded at every interpreter start: what it needs later is imported later.
 """
 
@@ -65,9 +67,22 @@ def install(run_folder: str) -> None:
     _chain_excepthook(ending)
     _enable_faulthandler()
     _answer_for_stacks()
+    sys.meta_path.append(_OldModules)  # a class has all that imports call
     if _is_rank_process():
         _watch_exit_codes(ending)
         atexit.register(_write_end, ending)
+
+
+class _OldModules:
+    """Asked last for each module that nothing else has."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("sklearn.externals."):
+            return None
+        from runyard.runtime import old_modules
+
+        return old_modules.find_spec(name)
 
 
 class _PatientFile(io.FileIO):

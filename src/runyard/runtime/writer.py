@@ -113,7 +113,7 @@ class JournalWriter:
     def log_list(self, name: str, value: Iterable[object], description: str = "") -> None:
         """Append all items of an iterable to the metric; an empty one records nothing."""
         if description:
-            _note_once("description", "The description of a metric is not kept; its name and value are.")
+            _note_description()
         clean = values.to_name(name)
         items = values.to_scalars(clean, value)
         self._appender.append(*list_records(clean, items, time.monotonic_ns()))
@@ -121,14 +121,14 @@ class JournalWriter:
     def log_row(self, name: str, description: Optional[str] = None, **columns: object) -> None:
         """Append one row to the table `name`."""
         if description:
-            _note_once("description", "The description of a metric is not kept; its name and value are.")
+            _note_description()
         clean = values.to_name(name)
         self.append(journal.ROW, {"name": clean, "columns": values.to_row(clean, columns), "t": time.monotonic_ns()})
 
     def log_table(self, name: str, value: Mapping[str, object], description: str = "") -> None:
         """Append the rows of {column: list, or scalar for one row} to the table `name`."""
         if description:
-            _note_once("description", "The description of a metric is not kept; its name and value are.")
+            _note_description()
         clean = values.to_name(name)
         columns = values.to_table(clean, value)
         if any(columns.values()):
@@ -159,12 +159,16 @@ class JournalWriter:
             InvalidArgument: the name cannot be used, or the source is no readable file.
             StoreUnavailable: the copy could not be written.
         """
+        return self.keep_file(name, source)[1]
+
+    def keep_file(self, name: str, source: Union[str, os.PathLike[str], bytes, IO[bytes]]) -> Tuple[str, int]:
+        """As `upload`, but return (path of the copy below the run folder, size)."""
         clean = clean_file_name(name)
         path, size = copy_upload(self.run_folder, source)
         # Where it came from: the work folder's file is not called lost then.
         origin = {"source": os.path.abspath(source)} if isinstance(source, (str, os.PathLike)) else {}
         self.append(journal.FILE, {"name": clean, "path": path, "size": size, **origin})
-        return size
+        return path, size
 
     def log_param(self, key: str, value: str) -> None:
         """Record a parameter that the script logged. The first value of a key stays, whichever rank logged it."""
@@ -225,7 +229,7 @@ def _make_log(
     def log(name: str, value: Any, description: str = "", step: Optional[int] = None) -> None:
         """Append one value to the metric `name`: a number, text, bool or None; numpy and torch scalars too."""
         if description:
-            _note_once("description", "The description of a metric is not kept; its name and value are.")
+            _note_description()
         try:
             kind, pack = packers[type(value)]
             fd, name_id = names[name]
@@ -305,6 +309,10 @@ def _make_log_at(
         writer._appender.append(value_record(clean, float(value), values.to_step(clean, step), moment))
 
     return log_at, use_names
+
+
+def _note_description() -> None:
+    _note_once("description", "The description of a metric is not kept; its name and value are.")
 
 
 def _note_once(topic: str, message: str) -> None:

@@ -71,7 +71,7 @@ def find_in_module(module: str, name: str) -> Any:
         try:
             return import_module(f"{module}.{name}")
         except AbsentModule as error:
-            raise AbsentName(error.what, why=error.why, hint=error.hint) from error
+            raise AbsentName(error.what, why=error.why, hint=error.hint) from None
         except ModuleNotFoundError as error:
             if error.name != f"{module}.{name}":
                 raise

@@ -1,7 +1,8 @@
 """Translate Runyard's errors into Azure's exceptions at the border of the SDK.
 
 The translated object inherits from both classes, so `except UserErrorException` and
-`except runyard.core.errors.NotFound` catch it. `training_error` makes the TrainingException of estimators and sweeps,
+`except runyard.core.errors.NotFound` catch it. A mistake of the caller is raised without the frames inside the SDK:
+they are in `__context__`. `training_error` makes the TrainingException of estimators and sweeps,
 with the reason and a hint.
 """
 
@@ -39,7 +40,7 @@ def azure_error(error: errors.RunyardError, cls: Type[azure.AzureMLException] | 
     both = _class_of_both(cls or _azure_class(error), type(error))
     made = both.__new__(both)
     errors.RunyardError.__init__(made, error.what, why=error.why, hint=error.hint, details=error.details)
-    made._exception_message = str(error)
+    made._exception_message = _message(error)
     made._inner_exception = None
     made._target = None
     made._details = error.details
@@ -56,8 +57,8 @@ def translates(function: F) -> F:
         def iterate(*args: Any, **kwargs: Any) -> Iterator[Any]:
             try:
                 yield from function(*args, **kwargs)
-            except errors.RunyardError as error:
-                _raise(error)
+            except (errors.RunyardError, azure.AzureMLException) as error:
+                raise _raised(error) from None
 
         return cast(F, iterate)
 
@@ -65,15 +66,19 @@ def translates(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except errors.RunyardError as error:
-            _raise(error)
+        except (errors.RunyardError, azure.AzureMLException) as error:
+            raise _raised(error) from None
         except TypeError as error:
             trace = error.__traceback__
             if not kwargs or (trace is not None and trace.tb_next is not None):
                 raise  # not about the call itself
             from runyard.sdk.config.keywords import known_keywords  # loads inspect
 
-            return call(*args, **known_keywords(function, kwargs, error))
+            try:
+                known = known_keywords(function, kwargs, error)
+            except TypeError as meant:
+                raise meant.with_traceback(None) from None
+            return call(*args, **known)
 
     return cast(F, call)
 
@@ -98,10 +103,16 @@ def _translated_property(member: property) -> property:
     return property(getter, setter, member.fdel, member.__doc__)
 
 
-def _raise(error: errors.RunyardError) -> None:
-    if isinstance(error, azure.AzureMLException):
-        raise error
-    raise azure_error(error) from error
+def _raised(error: errors.RunyardError | azure.AzureMLException) -> azure.AzureMLException:
+    """Return what is raised for an error: with its frames when they help us and not the caller."""
+    made = error if isinstance(error, azure.AzureMLException) else azure_error(error)
+    return made if isinstance(error, errors.SystemFailure) else made.with_traceback(None)
+
+
+def _message(error: errors.RunyardError) -> str:
+    """Return the text of an error in few lines."""
+    text = f"{error.what} {error.why}" if error.why else error.what
+    return f"{text}\nhint: {error.hint}" if error.hint else text
 
 
 def _azure_class(error: errors.RunyardError) -> Type[azure.AzureMLException]:

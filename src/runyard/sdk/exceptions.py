@@ -13,11 +13,15 @@ AzureMLException
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 
 class AzureMLException(Exception):
-    """Base of all; `str()` is multi-line, `message` is the bare text."""
+    """Base of all; its text is `message`, and that of the inner exception where there is one.
+
+    Azure's text has the class, the message, the inner exception and the message again as JSON; a traceback would show
+    all of it.
+    """
 
     _error_code = "SystemError"
 
@@ -53,28 +57,20 @@ class AzureMLException(Exception):
         return self._error_code
 
     def print_stacktrace(self) -> None:
-        """Print the traceback of the error to stderr."""
+        """Print the traceback of the error to stderr, and where it comes from inside the SDK."""
         import traceback  # few processes print one
 
+        origin = self.__context__
+        if origin is not None and self.__suppress_context__:
+            traceback.print_exception(type(origin), origin, origin.__traceback__)
         traceback.print_exception(type(self), self, self.__traceback__)
 
     def __str__(self) -> str:
-        import json  # costs 5 ms of every import, and few processes print an error
-
-        response = json.dumps(self._error_response(), indent=4)
-        return (
-            f"{type(self).__name__}:\n\tMessage: {self.message}\n"
-            f"\tInnerException {self.inner_exception!s}\n\tErrorResponse \n{response}"
-        )
+        inner = self.inner_exception
+        return self.message if inner is None else f"{self.message}\n{type(inner).__name__}: {inner}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r})"
-
-    def _error_response(self) -> Dict[str, Any]:
-        error: Dict[str, Any] = {"code": self._error_code, "message": self.message}
-        if self._target:
-            error["target"] = self._target
-        return {"error": error}
 
 
 class UserErrorException(AzureMLException):
@@ -129,6 +125,7 @@ class RunConfigurationException(AzureMLException):
 
 class WebserviceException(AzureMLException):
     _error_code = "Webservice"
+    status_code: Optional[int] = None
 
     def __init__(self, exception_message: str, status_code: Optional[int] = None, **kwargs: Any) -> None:
         super().__init__(exception_message, **kwargs)

@@ -10,13 +10,14 @@ from fastapi.openapi.utils import get_openapi
 import runyard
 from runyard.server import errors
 from runyard.server.http.requests import describe_bodies
-from runyard.server.mlflow import app as mlflow
+from runyard.server.mlflow.app import MlflowDoor
 from runyard.server.routes import (
     assets,
     compute,
     content,
     events,
     files,
+    imports,
     logs,
     metrics,
     models,
@@ -24,6 +25,7 @@ from runyard.server.routes import (
     runs,
     supervisors,
     users,
+    webservices,
     workspaces,
 )
 from runyard.server.services import Services
@@ -31,7 +33,22 @@ from runyard.server.services import Services
 API = "/api/v1"
 ROUTERS = tuple(
     module.router
-    for module in (assets, compute, content, events, files, logs, metrics, models, runs, supervisors, users, workspaces)
+    for module in (
+        assets,
+        compute,
+        content,
+        events,
+        files,
+        imports,
+        logs,
+        metrics,
+        models,
+        runs,
+        supervisors,
+        users,
+        webservices,
+        workspaces,
+    )
 )
 
 
@@ -48,9 +65,9 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     for router in ROUTERS:
         app.include_router(router, prefix=API)
-    app.include_router(mlflow.router)
     app.include_router(pages.router)
     errors.add_handlers(app, pages.no_such_page)
+    app.add_middleware(MlflowDoor)
     app.add_middleware(errors.LastResort)
 
     def openapi() -> dict[str, Any]:

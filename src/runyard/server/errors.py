@@ -35,6 +35,7 @@ STATUS = {
     "SubmitRejected": 422,
     "SubmissionLost": 409,
     "SnapshotRejected": 422,
+    "RunFailed": 409,
     "NotYetSupported": 501,
     "AbsentName": 501,
     "AbsentModule": 501,

@@ -99,13 +99,14 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         activity=activity,
         stop=lambda: server.leave("asked to"),
         store=store,
+        gateway_address=team.services if team is not None else None,
     )
     try:
         app = create_app(services)
         app.state.signin = Signin(token=token, server_id=services.server_id, epoch=epoch)
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
-        noticed = with_notices(app, DiskWatch(settings.home).notice)
+        noticed = with_notices(app, DiskWatch(settings.home, make_room=services.collecting.drop_copies).notice)
         guarded = guard(noticed, names=HostNames(port), credentials=credentials, activity=activity)
         others = None
         if team is not None:
@@ -132,7 +133,9 @@ def _why_leave(services: Services) -> str:
     """Return the reason to leave now, "" when there is none; asked once a second."""
     services.store.find_fault()  # logs it, and closes the store to readers too
     is_idle = should_leave(
-        services.activity, idle_stop_s=services.settings.idle_stop_s, engine_is_idle=services.engine.is_idle
+        services.activity,
+        idle_stop_s=services.settings.idle_stop_s,
+        engine_is_idle=lambda: services.engine.is_idle() and not services.deployer.is_serving(),
     )
     return "nothing to do" if is_idle else ""
 

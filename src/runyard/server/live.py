@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from runyard.core.errors import StoreUnavailable, TooManyRequests
+from runyard.core.errors import RunyardError, StoreUnavailable, TooManyRequests
 
 if TYPE_CHECKING:
     from runyard.core.records import Mark
-    from runyard.store.base import RunStore, SegmentPart
+    from runyard.store.base import ImportedRecord, ImportResult, RunStore, SegmentPart
 
 
 MOST_STREAMS = 500
@@ -45,7 +45,14 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
 }
 # Methods that change a workspace's list, their first argument.
 OF_LISTS = frozenset(
-    {"put_experiment", "update_experiment", "hide_experiment", "restore_experiment", "delete_experiment"}
+    {
+        "create_experiment",
+        "put_experiment",
+        "update_experiment",
+        "hide_experiment",
+        "restore_experiment",
+        "delete_experiment",
+    }
 )
 T = TypeVar("T")
 
@@ -223,6 +230,12 @@ class NotifyingStore:
         )
         self._news.tell(run_id, "metrics", *(["tags"] if has_tags else []))
         return marks
+
+    def import_runs(self, records: Sequence[ImportedRecord]) -> list[ImportResult | RunyardError]:
+        answers = self._store.import_runs(records)
+        for record in records:
+            self._news.tell(record.new.id, "status", "metrics", "tags")
+        return answers
 
     def _telling(self, call: Any, what: tuple[str, ...]) -> Any:
         def change(about: Any, *args: Any, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ from runyard.server.access.crowd import Crowd
 from runyard.server.net import lobby
 from runyard.server.net.binding import BACKLOG, UnixSocket
 from runyard.server.net.lobby import Handshake
-from runyard.server.net.protocol import LimitedProtocol, TeamProtocol
+from runyard.server.net.protocol import CrowdedProtocol, TeamProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class PrivateServer(Server):
         why_leave: Callable[[], str],
         is_home_there: Callable[[], bool] = lambda: True,
         on_leave: Callable[[], None] = lambda: None,
-        protocol: type[LimitedProtocol] = LimitedProtocol,
+        protocol: type[CrowdedProtocol] = CrowdedProtocol,
         team: Listening | None = None,
     ) -> None:
         super().__init__(_config(app, protocol))
@@ -97,7 +97,7 @@ class PrivateServer(Server):
             await self.on_tick(0)
             now = time.monotonic()
             for connection in list(self.server_state.connections):
-                connection.sweep(now)  # type: ignore[union-attr]  # all are LimitedProtocol
+                connection.sweep(now)  # type: ignore[union-attr]  # all are CrowdedProtocol
             if not self._is_home_there():  # before the socket is made again: it may be the next server's
                 self.leave("the home was removed, moved or replaced")
                 break
@@ -136,7 +136,7 @@ class PrivateServer(Server):
             loop = asyncio.get_running_loop()
             self.servers.append(await loop.create_server(self._make_protocol, sock=listener))
 
-    def _make_protocol(self) -> LimitedProtocol:
+    def _make_protocol(self) -> CrowdedProtocol:
         return self._protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextmanager
@@ -155,7 +155,7 @@ class PrivateServer(Server):
                 loop.remove_signal_handler(number)
 
 
-def _config(app: Any, protocol: type[LimitedProtocol]) -> Config:
+def _config(app: Any, protocol: type[CrowdedProtocol]) -> Config:
     return Config(
         app,
         http=protocol,

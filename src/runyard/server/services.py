@@ -16,9 +16,10 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.core.config.paths import database_file, server_folder
+from runyard.core.config.paths import database_file, server_folder, spare_work_folder
 from runyard.core.config.server_settings import ServerSettings
 from runyard.core.config.settings import Settings
+from runyard.core.machine.spare_work import drop_spares
 from runyard.core.names import make_uuid
 from runyard.core.records import DEFAULT_WORKSPACE, Workspace
 from runyard.engine.engine import Engine
@@ -29,6 +30,10 @@ from runyard.server.access.shares import Shares
 from runyard.server.access.vault import Vault
 from runyard.server.live import ChangeFeed, RunSignal, notifying
 from runyard.server.logs.lines import LineIndexes
+from runyard.server.net.gateway_listener import GatewayListener
+from runyard.server.serving.deployer import Deployer
+from runyard.server.serving.gateway import GatewayHandle
+from runyard.server.serving.stored import ServiceStore
 from runyard.server.storage.belonging import check_database, database_id, find_content_folder
 from runyard.server.storage.collecting import Collecting
 from runyard.server.storage.health import Health, health_of
@@ -37,6 +42,7 @@ from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, R
 from runyard.store import open_store
 from runyard.store.base import RunRecords, RunStore
 
+GATEWAY_PORT = "gateway_port"  # the store's value: where services answer
 MOST_LONG = 64  # long answers under way, of one user or run
 MOST_BUILDING = 2  # of them, that are read from the store at the same time: each may need much memory
 
@@ -67,6 +73,7 @@ class Services:
     reach: ContentAccess
     collecting: Collecting
     vault: Vault
+    deployer: Deployer
     room: Room
     quotas: Quotas
     health: Health
@@ -82,6 +89,7 @@ class Services:
         """Stop the engine, let go of spare supervisors and close the store. Started runs go on."""
         self.news.close()
         self.collecting.stop()
+        self.deployer.stop()
         self.engine.stop()
         self.store.close()
 
@@ -97,6 +105,7 @@ def open_services(
     stop: Callable[[], None] = _stay,
     store: RunStore | None = None,
     backends: BackendsByKind | None = None,
+    gateway_address: GatewayListener | None = None,
 ) -> Services:
     """Open store, artifacts and engine below `settings.home` and start the engine's loop.
 
@@ -116,12 +125,20 @@ def open_services(
     def horizon() -> datetime:
         return engine.horizon.observe()
 
-    collecting = Collecting(opened, content, Collector(content, artifacts, opened), Aside(artifacts), horizon=horizon)
+    collecting = Collecting(
+        opened,
+        content,
+        Collector(content, artifacts, opened),
+        Aside(artifacts),
+        horizon=horizon,
+        drop_copies=partial(drop_spares, spare_work_folder(settings.home)),
+    )
     growth, nodes = RunSignal(), RunSignal()
 
     def on_change(run_id: str) -> None:
         growth.notify(run_id)
         news.tell(run_id, "status")
+        deployer.note_run(run_id)
 
     def on_log(run_id: str) -> None:
         growth.notify(run_id)
@@ -141,6 +158,14 @@ def open_services(
         check_snapshot=partial(content.check_snapshot, most_bytes=CHECKED_BYTES),
         on_delete=collecting.note,
     )
+    vault = Vault(opened, settings.home)
+    gateway = GatewayHandle(
+        settings.home,
+        gateway_address or GatewayListener(),
+        find_port=lambda: int(opened.find_value(GATEWAY_PORT) or 0),
+        keep_port=lambda port: opened.set_value(GATEWAY_PORT, str(port)),
+    )
+    deployer = Deployer(engine, opened, ServiceStore(opened, vault), gateway, is_team=ours.is_team)
     services = Services(
         settings=settings,
         store=opened,
@@ -155,7 +180,8 @@ def open_services(
         news=news,
         reach=ContentAccess(opened, content),
         collecting=collecting,
-        vault=Vault(opened, settings.home),
+        vault=vault,
+        deployer=deployer,
         room=Room(settings.home, reserve_bytes=TEAM_RESERVE_BYTES if ours.is_team else OWN_RESERVE_BYTES),
         quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
         health=health_of(bare, settings.home),
@@ -165,6 +191,7 @@ def open_services(
     )
     opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at, owner=""))
     engine.start()
+    deployer.start()
     collecting.start()
     return services
 

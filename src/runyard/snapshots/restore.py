@@ -107,7 +107,7 @@ def _check_free(target: str) -> None:
 def _fill(
     path: str, planned: PlannedFolder, content: Source, near: Optional[Nearby], count: _Count, *, is_known: bool
 ) -> None:
-    umask = _umask()
+    umask = process_umask()
     root_fd = os.open(path, OPEN_FOLDER)
     try:
         if near is not None:
@@ -193,7 +193,7 @@ def _write(fd: int, data: bytes) -> None:
         written += os.write(fd, memoryview(data)[written:])
 
 
-def _umask() -> int:
+def process_umask() -> int:
     """Return this process's umask without changing it for other threads; all bits where that cannot be told."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:

@@ -7,12 +7,12 @@ The parts come first, each a small interface with a suite of its own in `runyard
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from runyard.core.errors import Conflict, StoreUnavailable
+from runyard.core.errors import Conflict, RunyardError, StoreUnavailable
 from runyard.core.formats.filters import Field
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunChange, RunFile, Workspace
 from runyard.core.statuses import RunStatus
@@ -26,6 +26,10 @@ from runyard.store.types import (
     Column,
     Group,
     Groups,
+    History,
+    ImportedPart,
+    ImportedRecord,
+    ImportResult,
     MetricCondition,
     MetricSummary,
     Points,
@@ -44,17 +48,25 @@ from runyard.store.types import (
     ValueParts,
 )
 
+if TYPE_CHECKING:
+    from runyard.core.formats.run_inputs import DatasetInput
+
 __all__ = [
     "ALL_RANKS",
     "STEP",
     "TIME",
     "ArtifactMetric",
+    "AssetEdit",
     "Assets",
     "Chart",
     "Column",
     "Files",
     "Group",
     "Groups",
+    "History",
+    "ImportResult",
+    "ImportedPart",
+    "ImportedRecord",
     "MetricCondition",
     "MetricSeries",
     "MetricSummary",
@@ -83,7 +95,8 @@ __all__ = [
 class Workspaces(ABC):
     """Keeps workspaces and the experiments in them.
 
-    Workspaces and experiments are named by their names; an experiment's name is unique in its workspace. `put_…` may
+    Workspaces and experiments are named by their names; an experiment's name is unique in its workspace. What takes an
+    experiment's name takes its title too: the name wins where one experiment has it and another the title. `put_…` may
     be repeated. A hidden experiment answers as if it were deleted until it is restored or purged.
     An unknown workspace or experiment raises NotFound.
     """
@@ -113,6 +126,26 @@ class Workspaces(ABC):
         """Return the experiment of that name, made now when there is none."""
 
     @abstractmethod
+    def create_experiment(
+        self,
+        workspace: str,
+        title: str,
+        *,
+        owner: str | None = None,
+        tags: Mapping[str, str | None] | None = None,
+        artifact_location: str | None = None,
+    ) -> Experiment:
+        """Make an experiment that is shown by `title`, any text. That is its name too, where it can be and is free.
+
+        Raises:
+            Conflict: another one, archived or not, is shown by it.
+        """
+
+    @abstractmethod
+    def find_experiment(self, workspace: str, *, id: str | None = None, title: str | None = None) -> Experiment | None:
+        """Return the experiment of that id, or the one that is shown by that title, archived or not; None for none."""
+
+    @abstractmethod
     def get_experiment(self, workspace: str, name: str) -> Experiment:
         """Return the experiment of that name, unless it is hidden."""
 
@@ -120,7 +153,7 @@ class Workspaces(ABC):
     def list_experiments(
         self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
     ) -> list[Experiment]:
-        """Return the experiments of a view, sorted by name; with `name` that one alone.
+        """Return the experiments of a view, sorted by name; with `name` that one alone, or the one of that title.
 
         `view` is ActiveOnly, ArchivedOnly, All (both), or DeletedOnly: those that can be restored.
         """
@@ -134,8 +167,13 @@ class Workspaces(ABC):
         archived: bool | None = None,
         tags_set: Mapping[str, str | None] | None = None,
         tags_remove: Sequence[str] = (),
+        title: str | None = None,
     ) -> Experiment:
-        """Archive or bring back an experiment, and change its tags. None leaves `archived` as it is."""
+        """Archive or bring back an experiment, change its tags and title. None leaves `archived` or the title as it is.
+
+        Raises:
+            Conflict: another one, archived or not, is shown by that title.
+        """
 
     @abstractmethod
     def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
@@ -255,6 +293,22 @@ class RunRecords(ABC):
         """
 
     @abstractmethod
+    def import_runs(self, records: Sequence[ImportedRecord]) -> list[ImportResult | RunyardError]:
+        """Store each run, or what is new of it, in one transaction; return for each what became of it, or its error.
+
+        May be repeated: a run that came from the same source before takes the record's fields, its tags beside those
+        that it has, and only the points that it lacks. The points of a metric are counted from its first, so a part
+        that begins before the end of what is stored is the same points again; where it is not, each of its points that
+        is not stored is added. A parent that is not in the workspace is left out, and noted. An experiment is made when
+        there is none.
+
+        Returned errors:
+            Conflict: another run has the id.
+            TooLarge: its tags or texts are beyond the limits of a run.
+            InvalidArgument: a part begins behind the end of what is stored.
+        """
+
+    @abstractmethod
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         """Append to the journal of a run that decides over others (a sweep); return how many events it then has.
 
@@ -357,8 +411,17 @@ class MetricSeries(ABC):
         """
 
     @abstractmethod
-    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+    def log(
+        self,
+        run_id: str,
+        points: Sequence[Points],
+        change: RunChange,
+        *,
+        check: Callable[[Run], None] = lambda run: None,
+    ) -> Run:
         """Change the record as `update_run` and add points of a client without a journal. One transaction.
+
+        `check` is called with the run as it is before; what it raises is raised here, and nothing was stored.
 
         Points need steps; their times are the wall clock's. A point that the client sent before, with the same metric,
         step, time and value, is passed over.
@@ -398,6 +461,10 @@ class MetricSeries(ABC):
         Args:
             rank: a number, ALL_RANKS, or None for the lowest that logged the metric, workers before servers.
         """
+
+    @abstractmethod
+    def read_history(self, run_id: str, metric: str, *, offset: int = 0, limit: int | None = None) -> History:
+        """Return the numbers of the lowest rank by time in ms, then step, then value: `limit` from `offset` on."""
 
     @contextmanager
     def read_values(
@@ -521,6 +588,9 @@ class Files(ABC):
         """Record that all chunks of `old` lie in the pack `new` at `places`, and forget `old`. One transaction."""
 
 
+AssetEdit = Callable[[Asset], Mapping[str, Any]]  # an asset's next document
+
+
 class Assets(ABC):
     """Keeps what a workspace registers by name, in versions: models, environments, datasets and the like.
 
@@ -546,16 +616,49 @@ class Assets(ABC):
         """
 
     @abstractmethod
+    def import_asset(self, asset: Asset) -> tuple[Asset, bool]:
+        """Keep a version with its own number and times; return what is stored, and whether it is new.
+
+        Where the version is there, it stays as it is. What is registered later gets a higher number.
+        """
+
+    @abstractmethod
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         """Return that version, the newest by default."""
 
     @abstractmethod
-    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
-        """Return the newest version of each name, by name; with `name` all its versions, oldest first."""
+    def list_assets(
+        self, workspace: str, kind: str, *, name: str | None = None, all_versions: bool = False
+    ) -> list[Asset]:
+        """Return the newest version of each name, by name; with `name` all its versions, oldest first.
 
-    @abstractmethod
+        With `all_versions` and no name, return all versions of each name.
+        """
+
     def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
         """Replace the document of one version, and stamp the time of the change."""
+        return self.edit_asset(workspace, kind, name, lambda _: document, version=version)
+
+    @abstractmethod
+    def edit_asset(
+        self, workspace: str, kind: str, name: str, edit: AssetEdit, *, version: int | None = None, stamp: bool = True
+    ) -> Asset:
+        """Replace the document of one version, by default the newest, by what `edit` makes of it. One transaction.
+
+        `edit` may be called more than once, and calls nothing of the store. Without `stamp`, the time of the last
+        change stays.
+        """
+
+    @abstractmethod
+    def rename_assets(self, workspace: str, kinds: Sequence[str], name: str, new_name: str) -> None:
+        """Give all versions of a name another name, in each of these kinds. One transaction.
+
+        The versions keep their numbers, and neither name gives those numbers again.
+
+        Raises:
+            Conflict: there is a version of the new name.
+            NotFound: no kind has a version of the name.
+        """
 
     @abstractmethod
     def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
@@ -636,6 +739,15 @@ class Queries(ABC):
     @abstractmethod
     def search_runs(self, search: RunSearch) -> list[Run]:
         """Return `limit` runs from `offset` on; unknown experiments have none."""
+
+    @abstractmethod
+    def list_datasets(
+        self, workspace: str, experiment_ids: Sequence[str], *, limit: int = 1000
+    ) -> list[tuple[str, DatasetInput]]:
+        """Return (experiment id, dataset) of what runs of these experiments read, each name, digest and context once.
+
+        They come in the order of the runs that read them first.
+        """
 
     @abstractmethod
     def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
 from runyard.core.formats.documents import RunWarning
 from runyard.core.records import (
+    IMAGE_KIND,
+    KIND,
+    LOGGED_MODEL,
     MLFLOW_RUN,
     PROGRESS,
+    SERVICE_KIND,
     Asset,
     Attempt,
     Experiment,
@@ -39,20 +43,22 @@ if TYPE_CHECKING:
     from runyard.store.base import SegmentPart
 
 VIEWS = ("active", "archived", "all", "deleted")  # of runs
+KINDS_WITH_FILES = (KIND, LOGGED_MODEL)  # of assets
+KINDS_WITH_SNAPSHOTS = (SERVICE_KIND, IMAGE_KIND)
 MOST_PHASES = 1000  # of a run whose client tells its status
 MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
 
 
-def create(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
-    """Return the run that a request creates."""
+def create(new: NewRun, *, number: int, experiment: Experiment, root_id: str, now: datetime) -> Run:
+    """Return the run that a request creates; the request may name the experiment by its title."""
     check_texts(new.id, display_name=new.display_name, description=new.description)
     check_labels(f"Run `{new.id}`", new.tags, new.properties, new.parameters)
     return Run(
         id=new.id,
         number=number,
         workspace=new.workspace,
-        experiment=new.experiment,
-        experiment_id=experiment_id,
+        experiment=experiment.name,
+        experiment_id=experiment.id,
         status=new.status,
         created_at=now,
         type=new.type,
@@ -74,9 +80,9 @@ def create(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: d
     )
 
 
-def check_same_request(run: Run, new: NewRun) -> None:
-    """Raise Conflict unless `new`, which carries the key of `run`, asks for that very run."""
-    asked = (new.id, new.workspace, new.experiment, new.parent_id)
+def check_same_request(run: Run, new: NewRun, experiment: Experiment | None) -> None:
+    """Raise Conflict unless `new`, which carries the key of `run`, asks for that very run in its `experiment`."""
+    asked = (new.id, new.workspace, new.experiment if experiment is None else experiment.name, new.parent_id)
     if (run.id, run.workspace, run.experiment, run.parent_id) != asked:
         raise Conflict(
             f"The key of run `{run.id}` was used again for run `{new.id}`.",
@@ -185,8 +191,13 @@ def set_desired(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
     return replace(run, desired=desired, desired_error=None if error is None else short_error(error))
 
 
+_NO_CHANGE = RunChange()
+
+
 def apply_change(run: Run, change: RunChange, *, now: datetime) -> Run:
     """Return the run as a request changes it. See RunStore.update_run."""
+    if change == _NO_CHANGE:
+        return run
     new = _apply(run, change)
     if change.archived is None or change.archived == (run.archived_at is not None):
         return new
@@ -318,6 +329,7 @@ def change_experiment(
     archived: bool | None,
     tags_set: Mapping[str, str | None] | None,
     tags_remove: Sequence[str],
+    title: str | None,
 ) -> Experiment:
     """Return the experiment as a request changes it. See RunStore.update_experiment."""
     at = experiment.archived_at
@@ -326,12 +338,37 @@ def change_experiment(
     tags = change_tags(experiment.tags, tags_set, tags_remove)
     if tags_set:
         check_labels(f"The experiment `{experiment.name}`", tags)
-    return replace(experiment, archived_at=at, tags=tags)
+    shown = experiment.shown_name if title is None else title
+    is_changed = (at, shown) != (experiment.archived_at, experiment.shown_name)
+    return replace(
+        experiment,
+        archived_at=at,
+        tags=tags,
+        title=None if shown == experiment.name else shown,
+        changed_at=now if is_changed else experiment.changed_at,
+    )
+
+
+def title_is_taken(title: str) -> Conflict:
+    """Return the error for a title by which another experiment is shown."""
+    return Conflict(
+        f"There is an experiment `{title[:500]}` already.",
+        why="An experiment is found by its title, so no two of a workspace have the same, archived ones included.",
+        hint="Choose another, or rename that one.",
+    )
 
 
 def recreate_experiment(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
     """Return a deleted experiment as the new one of its name. Its id stays: deleted runs may come back into it."""
-    return replace(experiment, created_at=now, archived_at=None, tags={}, owner=owner)
+    return replace(
+        experiment,
+        created_at=now,
+        archived_at=None,
+        tags={},
+        owner=owner,
+        changed_at=None,
+        artifact_location=None,
+    )
 
 
 def check_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
@@ -485,15 +522,35 @@ def new_asset(
     return Asset(workspace, kind, name, version, now, now, key=key, document=dict(document), owner=owner)
 
 
-def change_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
-    """Return the version with another document."""
-    return replace(asset, document=dict(document), updated_at=now)
+def change_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime | None) -> Asset:
+    """Return the version with another document; without `now`, with the time of its last change."""
+    return replace(asset, document=dict(document), updated_at=now or asset.updated_at)
+
+
+def rename_asset(asset: Asset, name: str, *, now: datetime) -> Asset:
+    """Return the version under another name."""
+    return replace(asset, name=name, updated_at=now)
+
+
+def asset_name_is_taken(kinds: Sequence[str], name: str) -> Conflict:
+    """Return the error for a new name that has versions."""
+    return Conflict(f"There is a {kinds[0]} `{name}` already.", hint="Choose another name.")
 
 
 def chunks_of(asset: Asset) -> set[str]:
     """Return the content that an asset is made of, such as a model's files."""
-    files = asset.document.get("files") if asset.kind == "model" else None
+    files = asset.document.get("files") if asset.kind in KINDS_WITH_FILES else None
     return {chunk for file in files or () for chunk in file.get("chunks", ())}
+
+
+def snapshots_of(asset: Asset) -> set[str]:
+    """Return the snapshots that an asset is made from: those of a service's revisions, or of an image."""
+    document = asset.document
+    record = document.get("record", document)
+    revisions = [one.get("spec", {}) for one in record.get("revisions", ())] if asset.kind == SERVICE_KIND else []
+    if asset.kind == IMAGE_KIND:
+        revisions.append(document.get("revision") or {})
+    return {str(one["snapshot_id"]) for one in revisions if one.get("snapshot_id")}
 
 
 def no_asset(kind: str, name: str, version: int | None) -> NotFound:

@@ -218,7 +218,7 @@ class SqliteDatabase(GroupedDatabase):
             ) from error
         # Connections move between threads, but serve one at a time.
         engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60, pool_use_lifo=True
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=16, max_overflow=48, pool_use_lifo=True
         )
         super().__init__(engine, str(path))
         try:

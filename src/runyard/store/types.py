@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.formats.filters import Comparison, Field, Filter
-from runyard.core.records import Run
+from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
 
 if TYPE_CHECKING:
@@ -56,27 +56,32 @@ class RunQuery:
 
 @dataclass(frozen=True)
 class SearchOrder:
-    """One key of a search's order: `start`, `end`, `id`, `name`, `user`, `status`, a metric, parameter or tag."""
+    """One key of a search's order: `start`, `end`, `id`, `name`, `note`, `user`, `status`, a metric, a label."""
 
     field: Field
     descending: bool = False
+    statuses: Sequence[Sequence[str]] = ()  # of the field `status`: those that count as equal, in ascending order
 
 
 @dataclass(frozen=True)
 class RunSearch:
     """Which runs, children too, in an order of several keys. All conditions must hold.
 
-    The fields of conditions are those of `SearchOrder`, and `parent`; `id` with a key is that text with the id behind
-    it. Beside = != < <= > >= and `present`, which are as in filters, the operators are `absent`, `like` and `ilike`
-    (`%` any text, `_` one character), `in` and `not in` (a tuple of texts). `start` and `end` are whole milliseconds.
+    The fields of conditions are those of `SearchOrder`, `parent`, and `datasets` with the key name, digest or context:
+    one of the datasets that the run read must fit. `id` with a key is that text with the id behind it. A metric is its
+    latest number: see `MetricSummary`. Beside = != < <= > >= and `present`, which are as in filters, the operators are
+    `absent`, `like` and `ilike` (`%` any text, `_` one character), `in` and `not in` (a tuple of texts). In conditions
+    `start` and `end` are whole milliseconds.
     A run without the field fits `absent` alone; NaN fits != alone.
 
     In each key of the order NaN comes behind the numbers and a run without the field last, whatever the direction; at
     the end newer starts come first, then lower ids. Texts are ordered by their characters' codes.
+    A run of an archived experiment counts as archived. A tag that MLflow keeps git's commit, branch or repository in is
+    the run's property of it where the run has no such tag; a run without a description has no `note`.
     """
 
     workspace: str
-    experiments: Sequence[str]
+    experiment_ids: Sequence[str]
     conditions: Sequence[Comparison] = ()
     view: str = "active"
     orders: Sequence[SearchOrder] = ()
@@ -90,6 +95,7 @@ class References:
 
     roots: set[str]  # trees: the runs' snapshots
     chunks: set[str]  # of the runs' files
+    snapshots: set[str] = field(default_factory=set)  # ids of those that services and their images are made from
 
 
 @dataclass(frozen=True)
@@ -250,6 +256,22 @@ class Series:
 
 
 @dataclass(frozen=True)
+class History:
+    """Numbers of a metric in MLflow's order; arrays of one length."""
+
+    values: NDArray[np.float64]
+    steps: NDArray[np.int64]
+    ms: NDArray[np.int64]  # wall clock
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def chosen(self, which: Any) -> History:
+        """Return the points at these places: a slice, or an array of indexes."""
+        return History(self.values[which], self.steps[which], self.ms[which])
+
+
+@dataclass(frozen=True)
 class Chart:
     """At most `width` buckets of a numeric series, minima and maxima exact; arrays of one length."""
 
@@ -265,9 +287,52 @@ class Chart:
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """A scalar metric of one run, in four values. `last` is what was logged last, of any type."""
+    """A scalar metric of one run in few values. `last` is what was logged last, of any type.
+
+    `latest` is the number with the highest step, then time in ms, then value (NaN below all); None where none is.
+    """
 
     last: Any
     minimum: float | None
     maximum: float | None
     count: int
+    latest: float | None
+    latest_step: int | None = None  # of the point that `latest` is
+    latest_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class ImportedPart:
+    """Points, rows or a file of one metric of another tracker's run; `start` of that metric's come before them."""
+
+    start: int
+    content: Points | Rows | ArtifactMetric
+
+
+@dataclass(frozen=True)
+class ImportedRecord:
+    """A run of another tracker as it shall be stored.
+
+    `origin` is the property by which it is known again: JSON with `source`, the kind of tracker, and `created_ns`, the
+    time of creation that it has there.
+    """
+
+    new: NewRun
+    origin: str
+    created_at: datetime | None = None  # None: the source does not know; the run is made now
+    ended_at: datetime | None = None
+    archived: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)  # logged ones
+    error: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()  # what was left out of it
+    parts: Sequence[ImportedPart] = ()
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What became of an imported run."""
+
+    run: Run
+    is_new: bool
+    points: int  # points and rows that were not there before
+    notes: Sequence[str] = ()  # what the store left out, or took in another way

@@ -27,7 +27,8 @@ class Disk:
     """Watches the disk of one run folder and manages its reserve and its folder in memory.
 
     The thread `disk` calls `look`; the supervisor's main thread calls the rest after the program's end. No method
-    raises because of the disk. `note` shows on the run what it waits for; an empty text removes that.
+    raises because of the disk. `note` shows on the run what it waits for; an empty text removes that. `make_room` is
+    called when the disk turns out to be full, and removes what can be made again.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Disk:
         *,
         warn: Callable[[str, str], None],
         note: Callable[[str], None],
+        make_room: Callable[[], None] = lambda: None,
         memory: str = disk.MEMORY,
     ) -> None:
         self._folder = folder
         self._warn = warn
         self._note = note
+        self._make_room = make_room
         self._memory = memory
         self._made = ""  # the folder in memory
         self._full_at = float("-inf")
@@ -56,6 +59,8 @@ class Disk:
         if is_full and not self._folder.is_gone():
             self._make_overflow()
         if is_full != self.is_full:
+            if is_full:
+                self._make_room()
             self.is_full = is_full
             self._say()
 

@@ -16,7 +16,7 @@ from runyard.core.attempts import with_external_writer
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.formats.plain import from_plain
 from runyard.core.machine.disk import END_RESERVE, IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
-from runyard.core.machine.facts import boot_id
+from runyard.core.machine.facts import boot_id, container_id
 from runyard.core.machine.files import sync_folder, write_whole
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import read_process
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runyard.core.formats.run_files import FinalState
 
 SNAPSHOT = "snapshot.frames"
+SPARE_NOTE = "spare.json"  # what a large snapshot brought, for leaving the work folder to another run
 REFUSED = "refused.json"  # what the server refused for its content; the folder is kept while it has entries
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 PER_NODE = "per-node"  # a value of RUNYARD_WORK_FOLDER
@@ -239,7 +240,8 @@ def _clear_files(folder: str) -> List[str]:
 
 def _identity() -> Dict[str, object]:
     entry = read_process(os.getpid())
-    return {"pid": os.getpid(), "start_ticks": entry.start_ticks if entry else 0, "boot_id": boot_id()}
+    ticks = entry.start_ticks if entry else 0
+    return {"pid": os.getpid(), "start_ticks": ticks, "boot_id": boot_id(), "container": container_id()}
 
 
 def _try(act: Callable[[str], None], path: str) -> None:
@@ -298,6 +300,14 @@ def remove_shared(job: JobSpec) -> None:
         os.rmdir(os.path.dirname(job.shared_folder))
     except OSError:
         pass  # another attempt's folder is there
+
+
+def drop_spares_of(job: JobSpec) -> None:
+    """Remove the work folders that wait on this node for other runs, to make room."""
+    from runyard.core.config.paths import spare_work_folder  # only for a full disk
+    from runyard.core.machine.spare_work import drop_spares
+
+    drop_spares(spare_work_folder(Path(job.home)))
 
 
 def tracked_folders(folder: RunFolder, job: JobSpec) -> List[Dict[str, str]]:

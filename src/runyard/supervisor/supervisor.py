@@ -40,7 +40,7 @@ from runyard.supervisor.lifecycle.stopping import (
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.processes.exits import has_failed, has_raised
 from runyard.supervisor.processes.keeper import ProcessOwner
-from runyard.supervisor.run_folder import RunFolder, remove_shared
+from runyard.supervisor.run_folder import SPARE_NOTE, RunFolder, remove_shared, work_folder
 from runyard.supervisor.shipping.connection import GRACE_S, HomeGone
 from runyard.supervisor.shipping.courier import Courier
 
@@ -506,4 +506,16 @@ class Supervisor:
             self._courier.cargo.disk.remove_overflow()
         if removes:
             remove_shared(self._job)
+            self._hand_on_work_folder()
         self._keeper.leave(remove=removes)
+
+    def _hand_on_work_folder(self) -> None:
+        """Leave a large work folder to the next run of the same snapshot."""
+        if not self._folder.has(SPARE_NOTE):
+            return
+        from runyard.supervisor.lifecycle.spare_work import leave_spare  # most snapshots are small
+
+        try:
+            leave_spare(self._folder, self._job.home, work_folder(self._folder, self._job, 0))
+        except OSError as error:
+            logger.info("the work folder is not left to the next run: %s", error)

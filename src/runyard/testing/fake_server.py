@@ -19,7 +19,7 @@ from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFo
 from runyard.core.formats import journal
 from runyard.core.formats.documents import EnvironmentFacts, NodeFacts, NodeNews, RunError, RunWarning
 from runyard.core.formats.frames import iter_frames, join_frames
-from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
+from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, decode_tree, encode_tree, name_bytes, tree_id
 from runyard.core.names import clean_file_name
 
 _STATUS = {
@@ -142,15 +142,27 @@ class FakeServer:
         return self.runs.setdefault(run_id, FakeRun())
 
     def add_snapshot(self, files: Mapping[str, bytes]) -> str:
-        """Store a flat folder and return its root tree."""
-        entries = []
+        """Store a folder and return its root tree; a `/` in a name leads into a subfolder."""
+        entries: List[Entry] = []
+        below: Dict[str, Dict[str, bytes]] = {}
         for name, data in files.items():
+            top, is_below, rest = name.partition("/")
+            if is_below:
+                below.setdefault(top, {})[rest] = data
+                continue
             chunk = hashlib.sha256(data).hexdigest()
             self.chunks[chunk] = data
             entries.append(FileEntry(name, 0o644, len(data), (chunk,) if data else ()))
-        tree = encode_tree(entries)
+        entries += [FolderEntry(name, 0o755, self.add_snapshot(content)) for name, content in below.items()]
+        tree = encode_tree(sorted(entries, key=lambda entry: name_bytes(entry.name)))
         self.trees[tree_id(tree)] = tree
         return tree_id(tree)
+
+    def _trees_below(self, root: str) -> List[str]:
+        trees = [root]
+        for tree in trees:  # grows during the loop
+            trees += [entry.tree for entry in decode_tree(self.trees[tree]) if isinstance(entry, FolderEntry)]
+        return trees
 
     def file(self, run_id: str, name: str) -> bytes:
         """Return a stored file's bytes, put together from its chunks."""
@@ -292,7 +304,7 @@ class FakeServer:
         return join_frames(({"id": chunk}, self.chunks[chunk]) for chunk in json.loads(body)["ids"])
 
     def _do_tree(self, root: str, _: bytes) -> bytes:
-        return join_frames([({"id": root}, self.trees[root])])
+        return join_frames([({"id": tree}, self.trees[tree]) for tree in self._trees_below(root)])
 
     def _check_complete(self, run_id: str, run: FakeRun, said: Mapping[str, Any]) -> None:
         kept = {key[1:]: len(data) for key, data in self.segments.items() if key[0] == run_id}

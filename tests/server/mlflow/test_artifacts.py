@@ -165,3 +165,20 @@ def test_other_paths_take_no_other_type_and_no_more_bytes(run: Door) -> None:
     assert status == 415
     status, _ = run.raw("POST", f"{AT}/runs/r1/a", b" " * (17 << 20))
     assert status == 413
+
+
+def test_the_paths_of_mlflows_own_pages_give_files_of_runs_and_versions(door: Door) -> None:
+    _, made = door.post("runs/create", experiment_id="0")
+    run_id = made["run"]["info"]["run_id"]
+    place = f"/api/2.0/mlflow-artifacts/artifacts/runs/{run_id}/model/data.txt"
+    assert door.raw("PUT", place, b"content", content_type="text/plain")[0] == 200
+    door.post("registered-models/create", name="net")
+    door.post("model-versions/create", name="net", source=f"runs:/{run_id}/model", run_id=run_id)
+
+    assert door.raw("GET", f"/get-artifact?run_id={run_id}&path=model/data.txt") == (200, b"content")
+    assert door.raw("GET", f"/get-artifact?run_uuid={run_id}&path=model/data.txt") == (200, b"content")
+    version = "/model-versions/get-artifact?name=net&version=1"
+    assert door.raw("GET", f"{version}&path=data.txt") == (200, b"content")
+    assert door.raw("GET", f"{version}&path=../data.txt")[0] == 400
+    assert door.raw("GET", f"{version}&path=other.txt")[0] == 404
+    assert door.raw("GET", f"/get-artifact?run_id={run_id}&path=../data.txt")[0] == 400

@@ -72,6 +72,16 @@ def test_a_point_that_is_sent_twice_is_one(door: Door) -> None:
     assert [(row["value"], row["timestamp"], row["step"]) for row in answer["metrics"]] == [("NaN", 5, 1), (2.5, 5, 1)]
 
 
+def test_the_value_of_a_metric_is_the_one_of_its_highest_step(door: Door) -> None:
+    run_id = _create(door)
+    for step, value in ((2, 1.0), (3, "NaN"), (1, 5.0)):
+        door.post("runs/log-metric", run_id=run_id, key="late", value=value, timestamp=5, step=step)
+    points = [{"key": "at once", "value": value, "timestamp": time} for value, time in ((1, 7), (2, 8), (9, 6))]
+    door.post("runs/log-batch", run_id=run_id, metrics=points)
+
+    assert _pairs(_run(door, run_id)["data"]["metrics"]) == {"late": "NaN", "at once": 2}
+
+
 def test_a_parameter_never_changes_and_a_batch_is_all_or_nothing(door: Door) -> None:
     run_id = _create(door)
     door.post("runs/log-parameter", run_id=run_id, key="p", value="1")
@@ -134,7 +144,6 @@ def test_a_run_of_another_type_is_readable_and_keeps_its_status(door: Door) -> N
         ("runs/log-metric", {"key": "m", "value": 1, "timestamp": -1}, "Timestamp must be"),
         ("runs/log-metric", {"key": "../m", "value": 1, "timestamp": 1}, "would resolve to"),
         ("runs/log-parameter", {"key": "a%b", "value": "1"}, "Names may only contain"),
-        ("runs/log-parameter", {"key": "p", "value": "x" * 6001}, "maximum length of 6000"),
         ("runs/set-tag", {"key": "k" * 251, "value": "1"}, "maximum length of 250"),
         ("runs/log-batch", {"params": [{"key": f"p{n}", "value": ""} for n in range(101)]}, "at most 100 params"),
         ("runs/log-batch", {"params": [{"key": "p", "value": "1"}] * 2}, "Duplicate parameter keys"),
@@ -177,3 +186,83 @@ def test_an_experiment_is_tagged_deleted_and_restored(door: Door) -> None:
     assert (refused[0], stage) == (400, "deleted")
     assert found["experiment"]["lifecycle_stage"] == "active"
     assert found["experiment"]["tags"] == [{"key": "t", "value": "1"}]
+
+
+def test_a_metric_comes_with_the_time_and_step_of_its_latest_point(door: Door) -> None:
+    run_id = _create(door)
+    for step, timestamp, value in ((-1, 900, 9.0), (3, 50, 10.0), (3, 50, 20.0), (3, 40, 100.0)):
+        door.post("runs/log-metric", run_id=run_id, key="m", value=value, timestamp=timestamp, step=step)
+
+    assert _run(door, run_id)["data"]["metrics"] == [{"key": "m", "value": 20.0, "timestamp": 50, "step": 3}]
+
+
+def test_long_values_of_parameters_and_tags_are_kept_whole(door: Door) -> None:
+    run_id, long = _create(door), "x" * 9000
+    logged = door.post("runs/log-parameter", run_id=run_id, key="p", value=long)
+    tagged = door.post("runs/set-tag", run_id=run_id, key="t", value=long)
+    data = _run(door, run_id)["data"]
+
+    assert (logged, tagged) == ((200, {}), (200, {}))
+    assert _pairs(data["params"])["p"] == _pairs(data["tags"])["t"] == long
+
+
+def test_the_tag_of_the_name_goes_without_the_name_and_comes_back_with_a_new_one(door: Door) -> None:
+    run_id = _create(door, run_name="first")
+    deleted = door.post("runs/delete-tag", run_id=run_id, key="mlflow.runName")
+    without, again = _run(door, run_id), door.post("runs/delete-tag", run_id=run_id, key="mlflow.runName")
+    door.post("runs/update", run_id=run_id, run_name="second")
+    renamed = _run(door, run_id)
+
+    assert (deleted, again[0]) == ((200, {}), 404)
+    assert (without["info"]["run_name"], "mlflow.runName" in _pairs(without["data"]["tags"])) == ("first", False)
+    assert (renamed["info"]["run_name"], _pairs(renamed["data"]["tags"])["mlflow.runName"]) == ("second", "second")
+
+
+def test_runs_of_a_deleted_experiment_are_deleted_until_it_is_restored(door: Door) -> None:
+    _, made = door.post("experiments/create", name="e")
+    identity = made["experiment_id"]
+    _, created = door.post("runs/create", experiment_id=identity)
+    run_id = created["run"]["info"]["run_id"]
+    door.post("experiments/delete", experiment_id=identity)
+    seen = [_run(door, run_id)["info"]["lifecycle_stage"], *_stages(door, identity)]
+    door.post("experiments/restore", experiment_id=identity)
+
+    assert seen == ["deleted", ("ACTIVE_ONLY", []), ("DELETED_ONLY", ["deleted"]), ("ALL", ["deleted"])]
+    assert _stages(door, identity) == [("ACTIVE_ONLY", ["active"]), ("DELETED_ONLY", []), ("ALL", ["active"])]
+
+
+def _stages(door: Door, experiment_id: str) -> list[Any]:
+    views = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
+    found = [door.post("runs/search", experiment_ids=[experiment_id], run_view_type=view)[1] for view in views]
+    return [
+        (view, [run["info"]["lifecycle_stage"] for run in page.get("runs", [])]) for view, page in zip(views, found)
+    ]
+
+
+@pytest.mark.parametrize("path", ["runs/log-parameter", "runs/set-tag", "runs/log-metric"])
+def test_the_run_is_the_first_field_that_is_looked_at(door: Door, path: str) -> None:
+    _, answer = door.post(path, run_id=31, key="k", value={}, timestamp=1)
+
+    assert "Invalid value 31 for parameter 'run_id' supplied" in answer["message"]
+
+
+def test_times_that_are_zero_are_times(door: Door) -> None:
+    _, made = door.post("runs/create", experiment_id="0", start_time=0)
+    run_id = made["run"]["info"]["run_id"]
+    door.post("runs/update", run_id=run_id, status="FINISHED", end_time=0)
+    info = _run(door, run_id)["info"]
+
+    assert (info["start_time"], info["end_time"]) == (0, 0)
+
+
+def test_only_an_active_experiment_is_deleted_and_only_a_deleted_one_restored(door: Door) -> None:
+    _, made = door.post("experiments/create", name="e")
+    steps = ("restore", "delete", "delete", "restore")
+    found = [door.post(f"experiments/{step}", experiment_id=made["experiment_id"]) for step in steps]
+
+    assert [answer.get("error_code") for _, answer in found] == [
+        "RESOURCE_DOES_NOT_EXIST",
+        None,
+        "RESOURCE_DOES_NOT_EXIST",
+        None,
+    ]

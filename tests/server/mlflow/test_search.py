@@ -164,14 +164,65 @@ def test_experiments_are_searched_by_name_tags_and_time(door: Door) -> None:
         door.post("experiments/create", name=name, tags=[{"key": key, "value": value} for key, value in tags.items()])
     door.served.services.store.update_experiment("default", "c", archived=True)
 
-    assert names(door, order_by=["name"]) == ["B", "a"]
+    assert names(door, order_by=["name"]) == ["B", "Default", "a"]
     assert names(door, filter="name ILIKE 'b%'") == ["B"]
     assert names(door, filter="tags.t != '1' and creation_time > 0") == ["B"]
-    assert names(door, filter="tag.t IS NULL", view_type="ALL") == ["c"]
+    assert names(door, filter="tag.t IS NULL", view_type="ALL") == ["c", "Default"]
     assert names(door, view_type="DELETED_ONLY") == ["c"]
     assert names(door, filter=f"experiment_id IN ('{experiment_id(door, 'a')}')") == ["a"]
     _, page = door.get("experiments/search?max_results=1&order_by=name%20DESC")
     assert [experiment["name"] for experiment in page["experiments"]] == ["a"]
-    assert names(door, order_by=["name DESC"], page_token=page["next_page_token"]) == ["B"]
+    assert names(door, order_by=["name DESC"], page_token=page["next_page_token"]) == ["Default", "B"]
     status, answer = door.post("experiments/search", filter="name > 'a'", max_results=5)
     assert (status, answer["error_code"]) == (400, "INVALID_PARAMETER_VALUE")
+
+
+def test_the_user_that_a_client_tells_is_searched_as_it_is_shown(door: Door) -> None:
+    made = [door.post("runs/create", experiment_id="0", user_id=user)[1]["run"]["info"] for user in ("ann", "bob")]
+    by_user = {"experiment_ids": ["0"], "filter": "user_id = 'bob'"}
+    ordered = {"experiment_ids": ["0"], "order_by": ["attributes.user_id DESC"]}
+
+    assert [run["info"]["run_id"] for run in door.post("runs/search", **by_user)[1]["runs"]] == [made[1]["run_id"]]
+    assert [run["info"]["user_id"] for run in door.post("runs/search", **ordered)[1]["runs"]] == ["bob", "ann"]
+
+
+def test_experiments_are_ordered_by_id_as_they_were_made(door: Door) -> None:
+    for name in ("y", "x", "z"):
+        door.post("experiments/create", name=name)
+
+    assert [
+        [found["name"] for found in door.post("experiments/search", order_by=[by])[1]["experiments"]]
+        for by in ("experiment_id", "experiment_id DESC")
+    ] == [["Default", "y", "x", "z"], ["z", "x", "y", "Default"]]
+
+
+@pytest.mark.parametrize(
+    ("filter", "ids"),
+    [
+        ("tags.mlflow.note.content = 'a note'", ["note"]),
+        ("tags.mlflow.note.content LIKE 'a%'", ["note"]),
+        ("tags.mlflow.note.content IS NULL", ["git", "tag"]),
+        ("tags.mlflow.source.git.commit = 'abc'", ["git", "tag"]),
+        ("tags.`mlflow.source.git.commit` LIKE 'ab%' AND run_id = 'git'", ["git"]),
+        ("tags.mlflow.source.git.branch IS NULL", ["note", "tag"]),
+        ("tags.mlflow.source.git.branch = 'main'", ["git"]),
+    ],
+)
+def test_tags_that_are_made_on_reading_are_searched(door: Door, filter: str, ids: list[str]) -> None:
+    store = door.served.services.store
+    a_run(store, "note", description="a note")
+    a_run(store, "git", properties={"azureml.git.commit": "abc", "azureml.git.branch": "main"})
+    a_run(store, "tag", tags={"mlflow.source.git.commit": "abc"}, properties={"azureml.git.commit": "other"})
+
+    assert found(door, filter) == ids
+
+
+def test_runs_are_ordered_by_mlflows_words_for_their_status(door: Door) -> None:
+    words = {"a": "KILLED", "b": "FAILED", "c": "FINISHED", "d": "RUNNING"}
+    for name, word in words.items():
+        _, made = door.post("runs/create", experiment_id="0", run_name=name, start_time=1)
+        door.post("runs/update", run_id=made["run"]["info"]["run_id"], status=word)
+    orders = [["status"], ["status DESC"]]
+    pages = [door.post("runs/search", experiment_ids=["0"], order_by=order)[1]["runs"] for order in orders]
+
+    assert [[run["info"]["run_name"] for run in page] for page in pages] == [["b", "c", "a", "d"], ["d", "a", "c", "b"]]

@@ -59,6 +59,18 @@ export async function sendJson<T>(
   return (await answer(API + path, init)).json() as Promise<T>;
 }
 
+/** Send a body as it is; the answer is JSON. */
+export async function sendBody<T>(
+  path: string,
+  query: Query,
+  body: BodyInit | null,
+  headers: Record<string, string>,
+  signal?: AbortSignal,
+): Promise<T> {
+  const init = { method: 'POST', body, headers, signal: signal ?? null };
+  return (await answer(address(API + path, query), init)).json() as Promise<T>;
+}
+
 export async function getFrames(path: string, query: Query = {}, signal?: AbortSignal): Promise<Frame[]> {
   return [...iterFrames(await (await answer(address(API + path, query), { signal })).arrayBuffer())];
 }

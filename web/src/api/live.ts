@@ -1,7 +1,7 @@
 // Changes of runs as they happen: one stream of server-sent events for the whole page.
 //
-// An event says which part of a run changed, never the new value: the listener reads it again. After a lost connection, a
-// restart of the server or a sleep, every listener is called once, so that nothing is missing and nothing is double.
+// An event says which part of a run changed, never the new value: the listener reads it again. When a stream begins, at
+// first or after a lost connection, a sleep or a change of what is watched, every listener is called once, so that nothing is missing.
 //
 // The stream is open only while the tab is visible: a browser keeps six connections to a server, and ten tabs in the
 // background would take them all.
@@ -177,16 +177,12 @@ export class LiveStream {
     this.faults = 0;
     this.coming = undefined;
     this.current = opened;
-    // The old stream covered its keys until now: only new keys may have missed an event. After a gap, all may.
-    const missed =
-      before && before !== opened && connection.value === 'on'
-        ? [...opened.keys].filter((key) => !before.keys.has(key))
-        : [...opened.keys];
     if (before && before !== opened) before.source.close();
     connection.value = 'on';
     if (this.version !== undefined && said.version !== this.version) newVersion.value = said.version;
     this.version ??= said.version;
-    for (const key of missed) this.tell(key, ALL);
+    // The server gathers changes for a moment before it sends them: what the old stream still held is lost with it.
+    for (const key of opened.keys) this.tell(key, ALL);
   }
 
   private fail(opened: Open): void {

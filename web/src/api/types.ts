@@ -29,6 +29,8 @@ export interface Workspace {
 export interface Experiment {
   id: string;
   name: string;
+  /** Another text that it is shown and found by. */
+  title?: string | null;
   workspace: string;
   created_at: Time;
   archived_at: Time | null;

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from runyard.sdk.compute.aks import AksCompute
 from runyard.sdk.compute.attached import RemoteCompute
 from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance, DsvmCompute
 from runyard.sdk.compute.target import ComputeTarget
 from runyard.sdk.names import absent_names
-from runyard.sdk.placeholders import placeholder
-
-AksCompute = placeholder("azureml.core.compute.AksCompute")
 
 __getattr__ = absent_names(__name__)
 

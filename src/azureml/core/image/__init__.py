@@ -1,13 +1,10 @@
-"""`azureml.core.image`: not there yet."""
+"""`azureml.core.image`: images of 2018, definitions that services are made from."""
 
 from __future__ import annotations
 
 from runyard.sdk.names import absent_names
-from runyard.sdk.placeholders import placeholder
-
-ContainerImage = placeholder("azureml.core.image.ContainerImage")
-Image = placeholder("azureml.core.image.Image")
+from runyard.sdk.serving.images import ContainerImage, Image, UnknownImage
 
 __getattr__ = absent_names(__name__)
 
-__all__ = ["ContainerImage", "Image"]
+__all__ = ["ContainerImage", "Image", "UnknownImage"]

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 from runyard import cli
 from runyard.cli.commands.experiments import YES, ask
-from runyard.cli.output import moment, print_fields, print_json, print_table, size
+from runyard.cli.lookup import get_run, run_ids
+from runyard.cli.output import moment, print_fields, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.plain import to_plain
+from runyard.core.machine.progress import shown_size
 from runyard.core.specs import KIND
 from runyard.sdk.data.dataset import AnyDataset, Dataset, of_asset
 from runyard.sdk.models.model import Model
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@cli.group()
+@cli.group(aliases={"ls": "list", "rm": "delete"})
 def models() -> None:
-    """List, show, download and delete models of the workspace. MODEL is a name, or NAME:VERSION."""
+    """List, show, register, download and delete models of the workspace. MODEL is a name, or NAME:VERSION."""
 
 
 @models.command("list")
 @cli.argument("name", required=False)
 @cli.option("--tag", "tags", metavar="NAME[=VALUE]", multiple=True, help="Only those that have the tag.")
-@cli.option("--all", "show_all", is_flag=True, help="All versions, not the latest of each name.")
+@cli.option("--all", "show_all", is_flag=True, help="All versions instead of the latest of each name.")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json: bool) -> None:
-    """List models, the newest first; of one NAME all versions."""
+    """List models, newest first; with NAME, all versions of that model."""
     wanted = [tag.split("=", 1) for tag in tags]
     latest = not show_all and name is None and not tags
     found = Model.list(Workspace.from_config(), name, tags=wanted, latest=latest)
@@ -55,7 +58,7 @@ def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json
 @cli.argument("model")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_model(model: str, as_json: bool) -> None:
-    """Show a model: its files, tags, and where it came from."""
+    """Show a model: its files, its tags, and where it came from."""
     found = find_model(model)
     files = found._model.spec.files
     if as_json:
@@ -72,11 +75,48 @@ def show_model(model: str, as_json: bool) -> None:
             ("tags", _model_tags(found)),
             ("properties", ", ".join(f"{key}={value}" for key, value in sorted(found.properties.items()))),
             ("datasets", ", ".join(f"{purpose}: {dataset}" for purpose, dataset in found._model.spec.datasets)),
-            ("size", f"{size(sum(file.size for file in files))} in {len(files)} files"),
+            ("size", f"{shown_size(sum(file.size for file in files))} in {len(files)} files"),
         ]
     )
-    print_table(("FILE", "SIZE"), [(file.name, size(file.size)) for file in files])
+    print_table(("FILE", "SIZE"), [(file.name, shown_size(file.size)) for file in files])
     return None
+
+
+@models.command()
+@cli.argument("name")
+@cli.argument("path", metavar="PATH", type=cli.Path())
+@cli.option("--run", "run_name", metavar="RUN", shell_complete=run_ids, help="PATH is a file or folder of this run.")
+@cli.option("--tag", "-t", "tags", metavar="KEY=VALUE", multiple=True, help="Tag it. May be repeated.")
+@cli.option("--description", metavar="TEXT", help="Say what it is.")
+@cli.option("--framework", metavar="NAME[:VERSION]", help="What it was trained with, such as ScikitLearn:1.5.")
+def register(
+    name: str,
+    path: str,
+    run_name: str | None,
+    tags: tuple[str, ...],
+    description: str | None,
+    framework: str | None,
+) -> None:
+    """Register a file or folder as the next version of the model NAME. Prints NAME:VERSION.
+
+    \b
+      runyard models register digits outputs/model.pkl --run last
+      runyard models register digits model.pkl --framework ScikitLearn:1.5
+    """
+    workspace = Workspace.from_config()
+    kind, _, version = (framework or "").partition(":")
+    facts: Any = {
+        "tags": dict(tag.partition("=")[::2] for tag in tags),
+        "description": description,
+        "model_framework": kind or None,
+        "model_framework_version": version or None,
+    }
+    with redirect_stdout(sys.stderr):  # the SDK says what it does, as Azure's
+        if run_name is None:
+            made = Model.register(workspace, path, name, **facts)
+        else:
+            made = workspace.get_run(get_run(workspace, run_name).id).register_model(name, path, **facts)
+    cli.echo(plain(made.id))
 
 
 @models.command()
@@ -84,7 +124,7 @@ def show_model(model: str, as_json: bool) -> None:
 @cli.option(
     "--to", "target", type=cli.Path(), metavar="FOLDER", default=".", show_default=True, help="Where to write it."
 )
-@cli.option("--overwrite", is_flag=True, help="Replace what is there.")
+@cli.option("--overwrite", is_flag=True, help="Overwrite what is there.")
 def download(model: str, target: str, overwrite: bool) -> None:
     """Write a model's file or folder here. Prints its path."""
     cli.echo(plain(find_model(model).download(target, exist_ok=overwrite)))
@@ -94,7 +134,7 @@ def download(model: str, target: str, overwrite: bool) -> None:
 @cli.argument("names", metavar="MODEL...", nargs=-1, required=True)
 @YES
 def delete_model(names: tuple[str, ...], yes: bool) -> None:
-    """Delete versions of models; a name alone is its latest version. Prints their ids."""
+    """Delete model versions; a name alone means its latest version. Prints their ids."""
     found = [find_model(name) for name in names]
     ask(f"Delete {', '.join(model.id for model in found)} for good?", yes)
     for model in found:
@@ -122,7 +162,7 @@ def datasets() -> None:
 @cli.argument("name", required=False)
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_datasets(name: str | None, as_json: bool) -> None:
-    """List datasets, the latest version of each; of one NAME all versions."""
+    """List the latest version of each dataset; with NAME, all versions of that dataset."""
     workspace = Workspace.from_config()
     found = [
         (asset, of_asset(workspace, asset)) for asset in workspace._client.assets.list(workspace.name, KIND, name=name)
@@ -144,7 +184,7 @@ def list_datasets(name: str | None, as_json: bool) -> None:
 @cli.option("--version", metavar="N", type=int, help="The version. [default: the latest]")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_dataset(name: str, version: int | None, as_json: bool) -> None:
-    """Show a dataset, and how many files and bytes it has now."""
+    """Show a dataset and how many files and bytes it has now."""
     found = Dataset.get_by_name(Workspace.from_config(), name, version=version)
     amount = found._amount()
     if as_json:
@@ -158,7 +198,7 @@ def show_dataset(name: str, version: int | None, as_json: bool) -> None:
             ("description", found.description or ""),
             ("tags", _dataset_tags(found)),
             ("data", _sources(found)),
-            ("size", f"{size(amount['bytes'])} in {amount['files']} files"),
+            ("size", f"{shown_size(amount['bytes'])} in {amount['files']} files"),
             ("fingerprint", amount["fingerprint"]),
         ]
     )
@@ -185,7 +225,7 @@ def secrets() -> None:
 @secrets.command("set")
 @cli.argument("name")
 def set_secret(name: str) -> None:
-    """Keep a secret. Its value is asked for, or read from stdin: `runyard secrets set NAME < file`."""
+    """Store a secret. You are asked for its value, or it is read from stdin: `runyard secrets set NAME < file`."""
     if sys.stdin.isatty():
         value = cli.prompt("Value", hide_input=True, confirmation_prompt=True)
     else:
@@ -201,9 +241,9 @@ def set_secret(name: str) -> None:
 @cli.argument("users", nargs=-1)
 @cli.option("--everyone", is_flag=True, help="All users of the team, and their runs.")
 def share(name: str, users: tuple[str, ...], everyone: bool) -> None:
-    """Say who reads a secret besides its owner and admins: these users, and no others.
+    """Set who may read a secret besides its owner and admins: these users and no others.
 
-    Without users and --everyone it is read by its owner and by admins alone.
+    Without users and --everyone, only its owner and admins can read it.
     """
     readers = ["*"] if everyone else [*users]
     Workspace.from_config().get_default_keyvault().share_secret(name, readers)
@@ -234,5 +274,5 @@ def show_secret(name: str) -> None:
 @secrets.command("delete")
 @cli.argument("names", nargs=-1, required=True)
 def delete_secret(names: tuple[str, ...]) -> None:
-    """Delete secrets; one that is not there counts as deleted."""
+    """Delete secrets. Deleting one that does not exist is not an error."""
     Workspace.from_config().get_default_keyvault().delete_secrets(names)

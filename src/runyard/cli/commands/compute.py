@@ -9,7 +9,7 @@ from runyard import cli
 from runyard.cli.commands.compute_attach import cluster_options, target_options
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.lookup import compute_names
-from runyard.cli.output import Seconds, moment, print_fields, print_json, print_table, seconds, size
+from runyard.cli.output import Seconds, moment, print_fields, print_json, print_table, seconds
 from runyard.cli.text import plain
 from runyard.core.compute import (
     DEFAULT_IDLE_SECONDS,
@@ -20,6 +20,7 @@ from runyard.core.compute import (
     check_compute_name,
     check_target_name,
 )
+from runyard.core.machine.progress import shown_size
 from runyard.sdk.workspaces.workspace import Workspace
 
 NAME = cli.argument("name", shell_complete=compute_names)
@@ -67,7 +68,7 @@ def list_targets(as_json: bool) -> None:
 @NAME
 @AS_JSON
 def show(name: str, as_json: bool) -> None:
-    """Show a compute target: its nodes, the runs on it, and what each run in its queue waits for."""
+    """Show a compute target: its nodes, its runs, and what each queued run is waiting for."""
     workspace = Workspace.from_config()
     target = workspace._client.compute.get(workspace.name, check_target_name(name))
     if as_json:
@@ -78,16 +79,26 @@ def show(name: str, as_json: bool) -> None:
 
 @compute.command()
 @NAME
-@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", required=True, help="Most nodes at once.")
-@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", default=0, help="Nodes that are always there.")
-@cli.option("--idle", type=Seconds(), metavar="TIME", default=DEFAULT_IDLE_SECONDS, help="An idle node goes after.")
+@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", required=True, help="Maximum number of nodes.")
+@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", default=0, help="Number of nodes that are always kept.")
 @cli.option(
-    "--cluster", "--engine", metavar="CLUSTER", default="", help="Put it on slurm:PARTITION, ray:HOST:PORT or a target."
+    "--idle",
+    type=Seconds(),
+    metavar="TIME",
+    default=DEFAULT_IDLE_SECONDS,
+    help="Remove a node after it has been idle this long.",
 )
-@cli.option("--description", metavar="TEXT", default="", help="What it is for.")
+@cli.option(
+    "--cluster",
+    "--engine",
+    metavar="CLUSTER",
+    default="",
+    help="Where the nodes come from: slurm:PARTITION, ray:HOST:PORT or a target.",
+)
+@cli.option("--description", metavar="TEXT", default="", help="A description of what it is for.")
 @AS_JSON
 def create(name: str, max_nodes: int, min_nodes: int, idle: int, cluster: str, description: str, as_json: bool) -> None:
-    """Make a pool of nodes. A run takes as many as its node_count; others wait.
+    """Create a pool of nodes. A run takes as many nodes as its node_count; the others wait.
 
     Without --cluster it is where the server's setting compute.amlcompute.engine says, else on the server's machine.
     """
@@ -101,12 +112,12 @@ def create(name: str, max_nodes: int, min_nodes: int, idle: int, cluster: str, d
 
 @compute.command()
 @NAME
-@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", help="Most nodes at once.")
-@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", help="Nodes that are always there.")
-@cli.option("--idle", type=Seconds(), metavar="TIME", help="An idle node goes after.")
-@cli.option("--description", metavar="TEXT", help="What it is for.")
+@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", help="Maximum number of nodes.")
+@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", help="Number of nodes that are always kept.")
+@cli.option("--idle", type=Seconds(), metavar="TIME", help="Remove a node after it has been idle this long.")
+@cli.option("--description", metavar="TEXT", help="A description of what it is for.")
 @cluster_options
-@cli.option("--unset", metavar="OPTION", multiple=True, help="Take an option of an attached target away.")
+@cli.option("--unset", metavar="OPTION", multiple=True, help="Remove an option of an attached target.")
 @AS_JSON
 def update(
     name: str,
@@ -118,7 +129,7 @@ def update(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Change a pool, or the options of an attached target; runs that wait may start by it."""
+    """Change a pool or the options of an attached target. Waiting runs may start because of it."""
     changes: dict[str, Any] = {"max_nodes": max_nodes, "min_nodes": min_nodes, "idle_seconds": idle}
     changes.update(description=description, options=_changed_options(name, given, unset))
     if all(value is None for value in changes.values()):
@@ -132,7 +143,7 @@ def update(
 @NAME
 @AS_JSON
 def start(name: str, as_json: bool) -> None:
-    """Let runs start on a stopped target."""
+    """Allow runs to start on a stopped target again."""
     _change(name, "is started", as_json, is_stopped=False)
 
 
@@ -140,7 +151,7 @@ def start(name: str, as_json: bool) -> None:
 @NAME
 @AS_JSON
 def stop(name: str, as_json: bool) -> None:
-    """Let no more runs start on a target; those on it go on."""
+    """Start no more runs on a target; running ones continue."""
     _change(name, "is stopped", as_json, is_stopped=True)
 
 
@@ -225,7 +236,7 @@ def _print_target(target: ComputeTarget) -> None:
 
 
 def _row(node: ComputeNode) -> tuple[object, ...]:
-    memory = size(node.memory_bytes) if node.memory_bytes else ""
+    memory = shown_size(node.memory_bytes) if node.memory_bytes else ""
     return (
         node.name,
         node.state,

@@ -13,10 +13,11 @@ from typing import Any, Callable, Mapping, TypeVar
 import runyard
 from runyard import cli
 from runyard.cli.lookup import compute_names
-from runyard.cli.output import Seconds, print_json, print_table, size
+from runyard.cli.output import Seconds, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.compute import KIND_OF_TYPE, ComputeSpec, check_compute, check_compute_name, check_target_name
 from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, SSH_PORT, read_hosts
+from runyard.core.machine.progress import shown_size
 from runyard.core.records import Run as Record
 from runyard.core.statuses import RunStatus
 from runyard.sdk.compute.self_test import NodeReport, find_faults, node_count_of, read_reports, submit_test
@@ -44,18 +45,26 @@ _OPTIONS = (
     cli.option("--qos", metavar="NAME", help="slurm: the quality of service."),
     cli.option("--constraint", metavar="TEXT", help="slurm: features of the nodes."),
     cli.option("--extra", metavar="OPTION", multiple=True, help="slurm: one more option of sbatch, as --extra=--x=y."),
-    cli.option("--mpi", metavar="NAME", help="slurm: mpirun; starts by srun come later."),
-    cli.option("--user", "username", metavar="NAME", help="ssh: the user there."),
-    cli.option("--key", type=cli.Path(exists=True, dir_okay=False), help="ssh: a private key; the server keeps it."),
+    cli.option("--mpi", metavar="NAME", help="slurm: mpirun (srun is not supported yet)."),
+    cli.option("--user", "username", metavar="NAME", help="ssh: the user name on the hosts."),
+    cli.option(
+        "--key", type=cli.Path(exists=True, dir_okay=False), help="ssh: a private key, which the server stores."
+    ),
     cli.option("--port", type=cli.IntRange(1, 65535), metavar="N", help="ssh: the port. [default: 22]"),
-    cli.option("--slots", type=cli.IntRange(1), metavar="N", help="ssh: runs at once on a host. [default: 1]"),
+    cli.option("--slots", type=cli.IntRange(1), metavar="N", help="ssh: concurrent runs per host. [default: 1]"),
     cli.option("--known-hosts", type=cli.Path(exists=True, dir_okay=False), help="ssh: a file with the hosts' keys."),
-    cli.option("--env", callback=_variables, metavar="K=V", multiple=True, help="ray: a variable of the client there."),
-    cli.option("--cpus", type=float, metavar="N", help="ray: what each node of a run takes."),
-    cli.option("--node-python", metavar="PATH", help="ray: the nodes' Python for our code."),
-    cli.option("--python", metavar="PATH", help="The nodes' Python for our code; ray: one of the server's with Ray."),
-    cli.option("--node-home", metavar="PATH", help="The nodes' folder for work folders and environments."),
-    cli.option("--shared-folder", metavar="PATH", help="A folder that all nodes see."),
+    cli.option(
+        "--env", callback=_variables, metavar="K=V", multiple=True, help="ray: a variable to set for Ray's client."
+    ),
+    cli.option("--cpus", type=float, metavar="N", help="ray: CPUs that each node of a run takes."),
+    cli.option("--node-python", metavar="PATH", help="ray: the nodes' Python that runs Runyard's own code."),
+    cli.option(
+        "--python",
+        metavar="PATH",
+        help="The nodes' Python that runs Runyard's own code; ray: a Python on the server that has Ray.",
+    ),
+    cli.option("--node-home", metavar="PATH", help="The folder on the nodes for working folders and environments."),
+    cli.option("--shared-folder", metavar="PATH", help="A folder that all nodes share."),
 )
 
 
@@ -84,12 +93,12 @@ def target_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
 @cli.argument("name")
 @cli.argument("kind", type=cli.Choice((RAY, SLURM, SSH)))
 @cluster_options
-@cli.option("--description", metavar="TEXT", default="", help="What it is for.")
+@cli.option("--description", metavar="TEXT", default="", help="A description of what it is for.")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) -> None:
-    """Let runs go to machines that somebody else runs, under a name.
+    """Give a name to machines that an existing Ray, Slurm or SSH setup provides, so that runs can use them.
 
-    The server looks whether it finds them, and refuses when they could not reach it.
+    The server checks that it can reach them and that they can reach it.
 
     \b
       runyard compute attach ray-pool ray --address auto
@@ -116,12 +125,12 @@ def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) 
 
 @cli.command()
 @cli.argument("name", shell_complete=compute_names)
-@cli.option("--nodes", type=cli.IntRange(1), metavar="N", help="On so many nodes. [default: all that can be used]")
-@cli.option("--timeout", type=Seconds(), metavar="TIME", default=600, help="Give up after. [default: 10m]")
+@cli.option("--nodes", type=cli.IntRange(1), metavar="N", help="Test N nodes. [default: all that are available]")
+@cli.option("--timeout", type=Seconds(), metavar="TIME", default=600, help="Give up after this long. [default: 10m]")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @cli.pass_context
 def test(ctx: cli.Context, name: str, nodes: int | None, timeout: int, as_json: bool) -> None:
-    """Run a tiny job on each node of a target, and say what the nodes have and what is wrong with them.
+    """Run a tiny job on each node of a target and report what the nodes have and what is wrong with them.
 
     Each reports its Python, GPUs, free disk and clock, and whether it reaches the server and the other nodes. The run
     is an ordinary one of experiment compute-test. Exit code 1: something is wrong.
@@ -189,7 +198,7 @@ def _row(report: NodeReport) -> tuple[object, ...]:
         report.runyard,
         report.cpus,
         gpus,
-        size(report.disk_free_bytes),
+        shown_size(report.disk_free_bytes),
         f"{round(-report.clock_offset_s, 2) + 0.0:+.2f} s",
         "not reached" if report.server_error else f"{report.server_s * 1000:.0f} ms",
         others,

@@ -14,12 +14,13 @@ from pathlib import Path
 import runyard
 from runyard import __version__, cli
 from runyard.cli.exit_codes import FAILED
-from runyard.cli.output import print_json, size
+from runyard.cli.output import print_json
 from runyard.cli.text import plain
 from runyard.core.config.runtime_folder import runtime_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
 from runyard.core.machine.gpus import list_gpus
+from runyard.core.machine.progress import shown_size
 from runyard.sdk.compat import REMEDY, refuse_shared_folder
 from runyard.sdk.workspaces.connection import find_config, read_config
 from runyard.sdk.workspaces.server import ServerChoice, choice, find, server_python
@@ -39,7 +40,10 @@ class DoctorFinding:
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @cli.pass_context
 def doctor(ctx: cli.Context, as_json: bool) -> None:
-    """Say what is installed and running, what is wrong, and what to type. Starts nothing; exit code 1: it is wrong."""
+    """Show what is installed and running, what is wrong, and how to fix it.
+
+    Starts nothing. The exit code is 1 if something is wrong.
+    """
     found = examine()
     if as_json:
         print_json(found)
@@ -119,7 +123,7 @@ def _home(settings: Settings) -> DoctorFinding:
 def _disk(settings: Settings) -> DoctorFinding:
     folder = next(path for path in (settings.home, *settings.home.parents) if path.exists())
     free = shutil.disk_usage(folder).free
-    text = f"{size(free)} free at {folder}"
+    text = f"{shown_size(free)} free at {folder}"
     hint = "Free some space, delete runs with `runyard runs delete --now`, or move RUNYARD_HOME."
     if free < NO_DISK:
         return DoctorFinding("disk", "wrong", text, hint)
@@ -128,7 +132,8 @@ def _disk(settings: Settings) -> DoctorFinding:
 
 def _gpus(settings: Settings) -> DoctorFinding:
     found = [
-        f"{gpu.index}: {gpu.name}{f', {size(gpu.memory_bytes)}' if gpu.memory_bytes else ''}" for gpu in list_gpus()
+        f"{gpu.index}: {gpu.name}{f', {shown_size(gpu.memory_bytes)}' if gpu.memory_bytes else ''}"
+        for gpu in list_gpus()
     ]
     if settings.gpu_devices:
         found.append(f"runs may have: {settings.gpu_devices}")

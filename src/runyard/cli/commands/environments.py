@@ -11,16 +11,18 @@ from datetime import datetime, timezone
 from typing import Any, TypedDict
 
 from runyard import cli
-from runyard.cli.commands.run_report import follow, print_end
 from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
-from runyard.cli.output import Bytes, Seconds, moment, print_fields, print_json, print_table, size
+from runyard.cli.output import Bytes, Seconds, chosen_options, moment, print_fields, print_json, print_table
+from runyard.cli.runs.run_report import follow, print_end
 from runyard.cli.text import plain
 from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import NotFound
 from runyard.core.formats.documents import CachedEnvironment
+from runyard.core.machine.progress import shown_size
 from runyard.core.statuses import RunStatus
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.lock_graph import Chosen
 from runyard.sdk.environments.projects import environment_of_file
 from runyard.sdk.environments.registry import labels_of, list_versions, registered
 from runyard.sdk.submit.environment_build import start_build
@@ -37,10 +39,10 @@ def environments() -> None:
 
 
 @environments.command("list")
-@cli.option("--built", "only_built", is_flag=True, help="Only what is built on the server's machine.")
+@cli.option("--built", "only_built", is_flag=True, help="Only environments built on the server's machine.")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_environments(only_built: bool, as_json: bool) -> None:
-    """List registered and curated environments, then what is built, with its size and last use."""
+    """List registered and curated environments, then the built ones with their size and last use."""
     workspace = Workspace.from_config()
     known = {} if only_built else Environment.list(workspace)
     own = set() if only_built else registered(workspace)
@@ -55,8 +57,8 @@ def list_environments(only_built: bool, as_json: bool) -> None:
     if built:
         print_table(("BUILT", "ENVIRONMENT", "PYTHON", "SIZE", "LAST USED", "RUNS"), [built_row(one) for one in built])
         cli.echo(
-            f"{len(built)} built, {size(sum(one['size_bytes'] for one in built))}. `runyard environments prune` frees "
-            "what is not used.",
+            f"{len(built)} built, {shown_size(sum(one['size_bytes'] for one in built))}. "
+            "`runyard environments prune` frees what is not used.",
             err=True,
         )
     else:
@@ -68,9 +70,9 @@ def list_environments(only_built: bool, as_json: bool) -> None:
 @cli.argument("name")
 @cli.option("--version", metavar="N", help="The version. [default: the latest]")
 @cli.option("--label", help="The version that has this label.")
-@cli.option("--json", "as_json", is_flag=True, help="Print JSON: Azure's form, and the versions.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON: the environment in Azure's format, and its versions.")
 def show(name: str, version: str | None, label: str | None, as_json: bool) -> None:
-    """Show what an environment is made of, and its versions."""
+    """Show an environment's contents and versions."""
     workspace = Workspace.from_config()
     found = Environment.get(workspace, name, version=version, label=label)
     versions = _versions(workspace, found.name)
@@ -100,7 +102,7 @@ def built_row(one: CachedEnvironment) -> tuple[str, ...]:
         one["key"][:KEY_LENGTH],
         one["name"] if one["is_finished"] else "(not finished)",
         one["python"],
-        size(one["size_bytes"]),
+        shown_size(one["size_bytes"]),
         moment(datetime.fromtimestamp(one["used_at"], timezone.utc)),
         ", ".join(one["runs"]),
     )
@@ -155,9 +157,19 @@ def _version_text(one: _Version) -> str:
 @cli.argument("name", metavar="NAME_OR_FILE")
 @cli.option("--version", metavar="N", help="The version. [default: the latest]")
 @cli.option("--target", help="The compute target. [default: this machine]")
+@chosen_options
 @cli.pass_context
-def build(ctx: cli.Context, name: str, version: str | None, target: str | None) -> None:
-    """Build an environment and show the log. Ctrl-C ends the watching, not the build.
+def build(
+    ctx: cli.Context,
+    name: str,
+    version: str | None,
+    target: str | None,
+    extras: tuple[str, ...],
+    groups: tuple[str, ...],
+    without_groups: tuple[str, ...],
+    pixi_environment: str | None,
+) -> None:
+    """Build an environment and show the log. Ctrl-C stops watching; the build continues.
 
     A file may be a requirements.txt, a conda file (.yml), pyproject.toml, uv.lock, poetry.lock, pixi.toml, pixi.lock, a
     Dockerfile, or a folder that save_to_directory wrote.
@@ -167,7 +179,8 @@ def build(ctx: cli.Context, name: str, version: str | None, target: str | None) 
       runyard environments build requirements.txt
     """
     workspace = Workspace.from_config()
-    found = environment_of_file(name) or Environment.get(workspace, name, version=version)
+    chosen = Chosen(extras, groups, without_groups, pixi_environment or "")
+    found = environment_of_file(name, chosen) or Environment.get(workspace, name, version=version)
     started = start_build(found, workspace, target=target)
     cli.echo(f"Run {plain(started.run.id)}\n", err=True)
     try:
@@ -189,16 +202,20 @@ def build(ctx: cli.Context, name: str, version: str | None, target: str | None) 
     "--unused",
     type=Seconds(),
     metavar="TIME",
-    help="Those not used for so long: 12h, 30d. [default: 30d, without --keep]",
+    help="Remove those not used for this long: 12h, 30d. [default: 30d, without --keep]",
 )
-@cli.option("--keep", type=Bytes(), metavar="SIZE", help="The longest unused, until no more than this is left: 20GB.")
-@cli.option("--dry-run", is_flag=True, help="Only say what would go.")
+@cli.option(
+    "--keep", type=Bytes(), metavar="SIZE", help="Remove the longest unused ones until at most this much is left: 20GB."
+)
+@cli.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @cli.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @cli.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 def prune(keys: tuple[str, ...], unused: int | None, keep: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove built environments that no run uses, after saying what would go. A run that needs one builds it again.
+    """Remove built environments that no run uses, after showing what would be removed.
 
-    Prints the keys of those that went. KEY, as `runyard environments list` shows it, names one.
+    A run that needs one builds it again.
+
+    Prints the keys of the removed ones. KEY, as `runyard environments list` shows it, names one.
 
     \b
       runyard environments prune --unused 7d --dry-run
@@ -213,7 +230,7 @@ def prune(keys: tuple[str, ...], unused: int | None, keep: int | None, dry_run: 
         return None
     limits = {"keep_bytes": keep, "unused_s": float(unused or MONTH_S) if unused or keep is None else None}
     going = calls.prune(**limits, dry_run=True)  # type: ignore[arg-type]  # a dict of two kinds
-    freed = size(sum(one["size_bytes"] for one in going))
+    freed = shown_size(sum(one["size_bytes"] for one in going))
     if as_json and dry_run:
         return print_json(going)
     if not going:

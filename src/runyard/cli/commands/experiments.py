@@ -8,26 +8,29 @@ from __future__ import annotations
 import sys
 
 from runyard import cli
-from runyard.cli.lookup import experiment_names, get_run, run_ids, workspace_names
-from runyard.cli.output import moment, print_json, print_table
+from runyard.cli.lookup import RUNS, experiment_names, get_run, name_of, newest, workspace_names
+from runyard.cli.output import duration, moment, print_fields, print_json, print_table
 from runyard.cli.text import plain
-from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name
+from runyard.core.errors import NotFound
+from runyard.core.names import RUN_ID, check_experiment_name, check_run_id, check_workspace_name
 from runyard.sdk.workspaces.server import Deletion, connect
 from runyard.sdk.workspaces.workspace import Workspace
 
 YES = cli.option("--yes", "-y", is_flag=True, help="Do not ask.")
-NOW = cli.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
+NOW = cli.option(
+    "--now", is_flag=True, help="Delete permanently and free the space at once, also for runs deleted before."
+)
 
 
-@cli.group()
+@cli.group(aliases={"ls": "list", "rm": "delete"})
 def experiments() -> None:
-    """List experiments, take them out of lists and bring them back."""
+    """List and show experiments, take them out of lists and bring them back."""
 
 
 @experiments.command("list")
-@cli.option("--archived", "view", flag_value="ArchivedOnly", help="Only those that were archived.")
-@cli.option("--all", "view", flag_value="All", help="Archived ones too.")
-@cli.option("--deleted", "view", flag_value="DeletedOnly", help="Only those that were deleted and can be restored.")
+@cli.option("--archived", "view", flag_value="ArchivedOnly", help="Only archived experiments.")
+@cli.option("--all", "view", flag_value="All", help="Include archived experiments.")
+@cli.option("--deleted", "view", flag_value="DeletedOnly", help="Only deleted experiments that can still be restored.")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_experiments(view: str | None, as_json: bool) -> None:
     """List experiments."""
@@ -37,23 +40,68 @@ def list_experiments(view: str | None, as_json: bool) -> None:
         print_json(found)
     elif found:
         rows = [(one.name, moment(one.created_at), moment(one.archived_at)) for one in found]
-        print_table(("EXPERIMENT", "CREATED", "ARCHIVED"), rows)
+        if any(one.title for one in found):
+            titled = [(*row, one.title or "") for row, one in zip(rows, found)]
+            print_table(("EXPERIMENT", "CREATED", "ARCHIVED", "TITLE"), titled)
+        else:
+            print_table(("EXPERIMENT", "CREATED", "ARCHIVED"), rows)
     else:
         cli.echo("There are no such experiments. The first run of a name makes one.", err=True)
 
 
 @experiments.command()
 @cli.argument("name", shell_complete=experiment_names)
+@cli.option("--limit", "-n", type=cli.IntRange(1), metavar="N", default=5, show_default=True, help="Show N runs.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(name: str, limit: int, as_json: bool) -> None:
+    """Show an experiment: its tags, how many of its runs have which status, and the newest runs."""
+    workspace = Workspace.from_config()
+    client = workspace._client
+    found = client.experiments.get(workspace.name, name)
+    runs = newest(workspace, limit, experiment=name)
+    statuses = client.experiments.count_runs(workspace.name, name)
+    if as_json:
+        print_json({"experiment": found, "statuses": statuses, "runs": runs})
+        return
+    print_fields(
+        [
+            ("experiment", found.name),
+            ("id", found.id),
+            ("created", moment(found.created_at)),
+            ("archived", moment(found.archived_at)),
+            ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in found.tags.items())),
+            ("runs", ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none"),
+        ]
+    )
+    if runs:
+        cli.echo("")
+        rows = [(name_of(run), run.status, moment(run.created_at), duration(run), run.id) for run in runs]
+        print_table(("RUN", "STATUS", "CREATED", "DURATION", "ID"), rows)
+
+
+@experiments.command()
+@cli.argument("name", shell_complete=experiment_names)
 def archive(name: str) -> None:
-    """Take an experiment out of lists. Its runs stay and can be read."""
+    """Hide an experiment from lists. Its runs are kept and can still be read."""
     _set_archived(name, True)
 
 
 @experiments.command()
 @cli.argument("name", shell_complete=experiment_names)
 def reactivate(name: str) -> None:
-    """Bring an archived experiment back."""
+    """Move an archived experiment back into the lists."""
     _set_archived(name, False)
+
+
+@experiments.command()
+@cli.argument("name", shell_complete=experiment_names)
+@cli.argument("title")
+def rename(name: str, title: str) -> None:
+    """Give an experiment another title, by which it is shown and found too. Its name stays, as runs have it."""
+    check_experiment_name(name)
+    workspace = Workspace.from_config()
+    renamed = workspace._client.experiments.update(workspace.name, name, title=title)
+    cli.echo(f"Experiment `{plain(renamed.name)}` is shown as `{plain(renamed.shown_name)}`.", err=True)
 
 
 def _set_archived(name: str, archived: bool) -> None:
@@ -82,7 +130,7 @@ def list_workspaces(as_json: bool) -> None:
 
 
 @cli.command("delete")
-@cli.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
+@RUNS
 @NOW
 @YES
 def delete_runs(run_ids: tuple[str, ...], now: bool, yes: bool) -> None:
@@ -91,13 +139,23 @@ def delete_runs(run_ids: tuple[str, ...], now: bool, yes: bool) -> None:
     They can be restored for a day (the server's setting RUNYARD_UNDO); then their bytes go for good.
     """
     workspace = Workspace.from_config()
-    known = [check_run_id(run_id) if now else get_run(workspace, run_id).id for run_id in run_ids]
+    known = [_deletable(workspace, name) if now else get_run(workspace, name).id for name in run_ids]
     ask(f"Delete {', '.join(known)}{' for good' if now else ''}?", yes)
     for run_id in known:
         done = workspace._client.runs.delete(run_id, now=now)
         for deleted in done.deleted:
             cli.echo(plain(deleted))
         _say_undo(done, f"runyard runs restore {run_id}")
+
+
+def _deletable(workspace: Workspace, name: str) -> str:
+    """Return the id of a run, also of one that is deleted already, which only its id can name."""
+    try:
+        return get_run(workspace, name).id
+    except NotFound:
+        if not RUN_ID.fullmatch(name):
+            raise
+        return name
 
 
 @cli.command("restore")

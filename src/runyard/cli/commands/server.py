@@ -15,7 +15,7 @@ from typing import Any
 
 from runyard import cli
 from runyard.cli.exit_codes import NOT_RUNNING
-from runyard.cli.output import print_fields, print_json, seconds, size
+from runyard.cli.output import print_fields, print_json, seconds
 from runyard.cli.text import plain
 from runyard.core.config.database_change import allow_new_database, forbid_new_database, refuse_database_change
 from runyard.core.config.logins import hide_database_password
@@ -34,6 +34,7 @@ from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure, UserError
 from runyard.core.formats.documents import RepairAnswer
 from runyard.core.formats.plain import to_plain
+from runyard.core.machine.progress import shown_size
 from runyard.sdk.runs.details import page_url
 from runyard.sdk.workspaces.repair import repair_own
 from runyard.sdk.workspaces.server import (
@@ -147,7 +148,7 @@ def stop() -> None:
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @cli.pass_context
 def status(ctx: cli.Context, as_json: bool) -> None:
-    """Say whether the server is running. Starts nothing; exit code 3 when it is not."""
+    """Show whether the server is running. Starts nothing; the exit code is 3 when it is not."""
     running = find()
     chosen = choice()
     settings = chosen.settings
@@ -185,21 +186,22 @@ def status(ctx: cli.Context, as_json: bool) -> None:
 
 
 @server.command()
-@cli.option("--now", "everything", is_flag=True, help="Free what lies aside and unfinished uploads, too.")
+@cli.option("--now", "everything", is_flag=True, help="Also free data that is set aside and unfinished uploads.")
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def collect(everything: bool, as_json: bool) -> None:
     """Free the disk space of deleted runs now.
 
-    By itself the server sets it aside within an hour and frees it a week later.
+    The server does this by itself: it sets the data aside within an hour and frees it a week later.
     """
     freed = connect().server.collect(everything=everything)
     if as_json:
         print_json(freed._asdict())
         return
-    cli.echo(f"Freed {size(freed.freed_bytes)} ({freed.removed} pieces of content).")
+    cli.echo(f"Freed {shown_size(freed.freed_bytes)} ({freed.removed} pieces of content).")
     if freed.aside_bytes:
         cli.echo(
-            f"{size(freed.aside_bytes)} lie aside for a week; `runyard server collect --now` frees them.", err=True
+            f"{shown_size(freed.aside_bytes)} lie aside for a week; `runyard server collect --now` frees them.",
+            err=True,
         )
     cli.echo(
         f"What uploads of the last minutes may count on stays; the rest of what was deleted is freed within "
@@ -279,9 +281,13 @@ def show(as_json: bool) -> None:
 @server.command("set", short_help="Change a setting of this home's server.")
 @cli.argument("key")
 @cli.argument("value")
-@cli.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
+@cli.option(
+    "--force",
+    is_flag=True,
+    help="Switch to another or an empty database even though existing runs will no longer be shown.",
+)
 def set_setting(key: str, value: str, force: bool) -> None:
-    """Change a setting of this home's server; '' takes it back. A running server starts again with it.
+    """Change a setting of this home's server; '' resets it. A running server restarts with the new value.
 
     \b
       runyard server set server.names team.example,10.0.0.5
@@ -304,17 +310,26 @@ def _text(value: object) -> str:
 
 
 @server.command(short_help="Start the server; with --host it is a team's.")
-@cli.option("--host", help="Listen for others too, on this name or address of the machine.")
-@cli.option("--port", type=cli.IntRange(1, 65535), help=f"The port for others.  [default: {TEAM_PORT}]")
-@cli.option("--name", "names", multiple=True, help="NAME or NAME:PORT under which others know it; the first is used.")
+@cli.option("--host", help="Also listen for other machines, on this name or address.")
+@cli.option("--port", type=cli.IntRange(1, 65535), help=f"The port for other machines.  [default: {TEAM_PORT}]")
+@cli.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="NAME or NAME:PORT by which other machines reach it; links use the first one.",
+)
 @cli.option("--database", help="postgresql://user:password@host:5432/name instead of SQLite in the home.")
 @cli.option("--tls-cert", type=cli.Path(exists=True, dir_okay=False, resolve_path=True), help="Certificate, PEM.")
 @cli.option("--tls-key", type=cli.Path(exists=True, dir_okay=False, resolve_path=True), help="Its key, PEM.")
-@cli.option("--behind-proxy/--no-proxy", default=None, help="Plain HTTP, since a proxy in front speaks TLS.")
-@cli.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
-@cli.option("--foreground", is_flag=True, help="Stay in this process, for systemd and the like.")
+@cli.option("--behind-proxy/--no-proxy", default=None, help="Serve plain HTTP because a proxy in front handles TLS.")
+@cli.option(
+    "--force",
+    is_flag=True,
+    help="Switch to another or an empty database even though existing runs will no longer be shown.",
+)
+@cli.option("--foreground", is_flag=True, help="Run in the foreground, for systemd and the like.")
 def start(force: bool, foreground: bool, **options: Any) -> None:
-    """Start the server unless it is running. With options it becomes a team's server, and stays one.
+    """Start the server unless it is running. With options it becomes, and stays, a team server.
 
     \b
       runyard server start --host 10.0.0.5 --port 8787

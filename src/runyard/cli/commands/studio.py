@@ -18,22 +18,25 @@ from runyard.cli.text import plain
 from runyard.core.config.settings import read_settings
 from runyard.core.machine.files import replace_private
 from runyard.sdk.runs.details import signin_url
-from runyard.sdk.runs.run import Run
 from runyard.sdk.tensorboard import Tensorboard, export_to_tensorboard, follow_forever
 from runyard.sdk.workspaces.workspace import Workspace
 
 
 @cli.command()
 @cli.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
-@cli.option("--no-browser", is_flag=True, help="Print the link only.")
+@cli.option("--no-browser", is_flag=True, help="Only print the link.")
 def studio(run_id: str | None, no_browser: bool) -> None:
-    """Open the studio in a browser, or the page of RUN, and sign the browser in.
+    """Open the studio, or the page of RUN, in a signed-in browser.
 
-    The link that is printed works once, within twelve hours: whoever opens it first is you. The browser then stays
+    The printed link works once and expires after 12 hours. Whoever opens it is signed in as you. The browser then stays
     signed in for a week; "Sign out" in the studio ends that.
     """
     workspace = Workspace.from_config()
-    page = f"/runs/{get_run(workspace, run_id).id}" if run_id else "/"
+    open_in_browser(workspace, f"/runs/{get_run(workspace, run_id).id}" if run_id else "/", no_browser=no_browser)
+
+
+def open_in_browser(workspace: Workspace, page: str, *, no_browser: bool) -> None:
+    """Print a link to a page of the studio that signs the browser in, and open it where there is a screen."""
     link = signin_url(workspace._client, page)
     cli.echo(plain(link))
     if not no_browser and _has_screen() and _opened(link, read_settings().home):
@@ -70,13 +73,16 @@ def write_leading_page(link: str, home: Path) -> Path:
 @cli.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
 @cli.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
 @cli.option(
-    "--logdir", type=cli.Path(), metavar="FOLDER", help="Where event files are copied to. [default: a temporary folder]"
+    "--logdir",
+    type=cli.Path(),
+    metavar="FOLDER",
+    help="The folder to copy event files to. [default: a temporary folder]",
 )
-@cli.option("--export", "export", is_flag=True, help="Only write what the runs logged as event files into --logdir.")
+@cli.option("--export", "export", is_flag=True, help="Only write the logged metrics as event files into --logdir.")
 def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bool) -> None:
-    """Show runs in TensorBoard until Ctrl-C: the event files below their ./logs and ./outputs."""
+    """Show the event files of runs in TensorBoard until Ctrl-C."""
     workspace = Workspace.from_config()
-    chosen = [Run.get(workspace, run_id) for run_id in runs]
+    chosen = [workspace.get_run(get_run(workspace, name).id) for name in runs]
     if export:
         if logdir is None:
             raise cli.UsageError("--export needs --logdir, the folder to write to.")

@@ -1,11 +1,13 @@
-"""`runyard login`, `runyard logout` and `runyard users`: the use of a team's server, and its users.
+"""`runyard login`, `runyard logout`, `runyard users` and `runyard mlflow`: who uses a server, and with which token.
 
-`login` stores the server's address, the certificate to trust, and the token.
+`login` stores the server's address, the certificate to trust, and the token. `mlflow env` tells MLflow's clients what
+they need to reach the same server.
 """
 
 from __future__ import annotations
 
 import sys
+from shlex import quote
 
 from runyard import cli
 from runyard.cli.commands.experiments import YES, ask
@@ -17,17 +19,19 @@ from runyard.core.errors import InvalidArgument, NotTrusted
 from runyard.core.users import DEFAULT_LABEL, ROLES, USER, MintedToken, User, check_token_label, check_user_name
 from runyard.sdk.workspaces.server import Address, connect
 from runyard.sdk.workspaces.server import login as at_server
+from runyard.sdk.workspaces.tracking import client_variables
+from runyard.sdk.workspaces.workspace import Workspace
 
 ROLE = cli.Choice(ROLES)
-LABEL = cli.option("--label", default=DEFAULT_LABEL, show_default=True, help="What the token is for.")
+LABEL = cli.option("--label", default=DEFAULT_LABEL, show_default=True, help="A label that says what the token is for.")
 
 
 @cli.command()
 @cli.argument("url")
-@cli.option("--fingerprint", help="SHA-256 of the certificate to trust, instead of a question.")
+@cli.option("--fingerprint", help="SHA-256 fingerprint of the certificate to trust, instead of asking.")
 @cli.option("--token-stdin", is_flag=True, help="Read the token from stdin instead of asking for it.")
 def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
-    """Use the team's server at URL from now on: `https://HOST:PORT`, or HOST:PORT.
+    """Use the team server at URL from now on: `https://HOST:PORT`, or HOST:PORT.
 
     \b
       runyard login team.example:8787
@@ -53,7 +57,7 @@ def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
 @cli.command()
 @cli.argument("url", required=False)
 def logout(url: str | None) -> None:
-    """Forget the team's server at URL, by default the present one. Your private server is used then."""
+    """Forget the team server at URL (default: the current one) and use your private server again."""
     home = read_settings().home
     wanted = str(at_server.server_address(url)) if url else None
     gone = remove_login(home, wanted)
@@ -113,7 +117,7 @@ def users() -> None:
 @cli.option("--role", type=ROLE, default=USER, show_default=True, help="What the user may do.")
 @LABEL
 def add(name: str, role: str, label: str) -> None:
-    """Make a user and print a token, which is told this once."""
+    """Create a user and print its token. It is shown only once."""
     _print_token(connect().users.add(check_user_name(name), role=role, label=check_token_label(label)))
 
 
@@ -145,7 +149,7 @@ def remove(name: str, yes: bool) -> None:
 @cli.argument("name")
 @LABEL
 def rotate(name: str, label: str) -> None:
-    """Print a new token in the place of all that a user has; those end within 5 s."""
+    """Replace all tokens of a user with a new one and print it. The old ones stop working within 5 s."""
     _print_token(connect().users.rotate(check_user_name(name), label=check_token_label(label)))
 
 
@@ -162,7 +166,7 @@ def role(name: str, role: str) -> None:
 @cli.argument("name")
 @cli.argument("label")
 def add_token(name: str, label: str) -> None:
-    """Print one more token of a user, for another machine."""
+    """Create one more token for a user, for another machine, and print it."""
     _print_token(connect().users.add_token(check_user_name(name), check_token_label(label)))
 
 
@@ -170,7 +174,7 @@ def add_token(name: str, label: str) -> None:
 @cli.argument("name")
 @cli.argument("label")
 def remove_token(name: str, label: str) -> None:
-    """End one token of a user; the others stay."""
+    """Revoke one token of a user; the others stay valid."""
     left = connect().users.remove_token(check_user_name(name), check_token_label(label))
     cli.echo(f"Token `{plain(label)}` of user `{plain(name)}` is gone; {len(left.tokens)} left.", err=True)
 
@@ -191,3 +195,26 @@ def _rows(user: User) -> list[tuple[str, str, str, str, str]]:
         (user.name, user.role, token.label, moment(token.created_at), moment(token.seen_at) or "never")
         for token in user.tokens
     ]
+
+
+@cli.group()
+def mlflow() -> None:
+    """Lead MLflow's clients to this workspace."""
+
+
+@mlflow.command("env")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def print_variables(as_json: bool) -> None:
+    """Print the variables that MLflow's clients read, in any language: the workspace's address and your token.
+
+    \b
+      eval "$(runyard mlflow env)"
+      mlflow runs list --experiment-id 0
+    """
+    workspace = Workspace.from_config()
+    found = client_variables(workspace._client.address, workspace.name)
+    if as_json:
+        return print_json(found)
+    for name, value in found.items():
+        cli.echo(f"export {name}={quote(value)}")
+    return None

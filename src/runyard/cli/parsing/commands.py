@@ -102,15 +102,23 @@ class CliCommand:
 class CommandGroup(CliCommand):
     """Commands below a name. `lazy` ones are `name → (module:attribute, line of help)`, imported when they are called.
 
-    The group's function is never called: it has the name and the help text.
+    `aliases` are other names for commands; help texts show them in one line. The group's function is never called: it
+    has the name and the help text.
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, short_help: str = "", lazy: Optional[Lazy] = None
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        short_help: str = "",
+        lazy: Optional[Lazy] = None,
+        aliases: Optional[Mapping[str, str]] = None,
     ) -> None:
         super().__init__(name, function, short_help=short_help, interspersed=False)
         self._lazy = dict(lazy or {})
         self._commands: Dict[str, CliCommand] = {}
+        self.aliases = dict(aliases or {})
 
     def command(self, name: str = "", **settings: Any) -> Callable[[Callable[..., Any]], CliCommand]:
         """Make a command of a function and add it to this group."""
@@ -146,7 +154,7 @@ class CommandGroup(CliCommand):
             if not rest:
                 _print_help(ctx, err=True)
                 ctx.exit(USAGE)
-            name = rest[0]
+            name = self.aliases.get(rest[0], rest[0])
             if name not in self.list_commands():
                 raise UsageError(f"There is no command `{ctx.command_path} {name}`.{self._advice(ctx, name)}", ctx)
             found = self.get_command(name)
@@ -156,7 +164,7 @@ class CommandGroup(CliCommand):
         import difflib  # only a mistake needs it
 
         names = self.list_commands()
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(name, [*names, *self.aliases], n=1)
         if near:
             return f" Did you mean `{ctx.command_path} {near[0]}`?"
         return f" There are: {', '.join(names)}."
@@ -170,10 +178,10 @@ def command(
 
 
 def group(
-    name: str = "", *, lazy: Optional[Lazy] = None, short_help: str = ""
+    name: str = "", *, lazy: Optional[Lazy] = None, short_help: str = "", aliases: Optional[Mapping[str, str]] = None
 ) -> Callable[[Callable[..., Any]], CommandGroup]:
     return lambda function: CommandGroup(
-        name or function.__name__.replace("_", "-"), function, lazy=lazy, short_help=short_help
+        name or function.__name__.replace("_", "-"), function, lazy=lazy, short_help=short_help, aliases=aliases
     )
 
 

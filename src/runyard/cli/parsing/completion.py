@@ -105,7 +105,8 @@ def complete(root: CliCommand, words: Sequence[str], incomplete: str) -> List[Co
     command, ctx = root, Context(root, root.name)
     found = sort_tokens(command.options, words, interspersed=command.interspersed)
     while isinstance(command, CommandGroup) and found.arguments:
-        name, *rest = found.arguments
+        word, *rest = found.arguments
+        name = command.aliases.get(word, word)
         if name not in command.list_commands():
             return []
         command = command.get_command(name)

@@ -31,6 +31,9 @@ def format_help(ctx: Context, width: int) -> str:
     if isinstance(command, CommandGroup):
         rows = [(name, command.short_help_of(name)) for name in command.list_commands()]
         parts.append("Commands:\n" + _table(rows, width))
+        also = ", ".join(f"{alias} ({name})" for alias, name in command.aliases.items())
+        if also:
+            parts.append("\n".join(_wrapped(f"Other names: {also}.", width, indent=0)))
     return "\n\n".join(parts).replace(UNBROKEN, " ")
 
 

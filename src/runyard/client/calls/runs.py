@@ -178,6 +178,11 @@ class RunCalls(FileCalls):
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
 
+    def find(self, workspace: str, name: str) -> Run:
+        """Return the run that people call `name`: its id or the beginning of it, `digits#12`, `last`, its own name."""
+        path = f"/workspaces/{quote(workspace)}/runs/named"
+        return read_record(Run, self._transport.request("GET", path, query=[("name", name)]))
+
     def sweep(self, run_id: str) -> SweepReport:
         """Return a sweep with its children: parameters, status, best value, why it was stopped."""
         answer = self._transport.request("GET", f"{_path(run_id)}/sweep")

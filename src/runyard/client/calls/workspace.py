@@ -89,6 +89,12 @@ class ExperimentCalls:
     def get(self, workspace: str, name: str) -> Experiment:
         return read_record(Experiment, self._transport.request("GET", _experiment_path(workspace, name)))
 
+    def count_runs(self, workspace: str, name: str) -> Dict[str, int]:
+        """Return how many of its runs, without children and archived ones, have which status."""
+        query = {"experiment": name}
+        answer = self._transport.request("GET", f"/workspaces/{quote(workspace)}/tally", query=query)
+        return read_answer(answer, lambda tallies: dict(tallies[0]["statuses"]) if tallies else {})
+
     def put(self, workspace: str, name: str) -> Experiment:
         """Return the experiment of that name, made now when there is none."""
         return read_record(Experiment, self._transport.request("PUT", _experiment_path(workspace, name)))
@@ -101,8 +107,9 @@ class ExperimentCalls:
         archived: Optional[bool] = None,
         tags_set: Optional[Mapping[str, Optional[str]]] = None,
         tags_remove: Sequence[str] = (),
+        title: Optional[str] = None,
     ) -> Experiment:
-        body: Dict[str, object] = {}
+        body: Dict[str, object] = {} if title is None else {"title": title}
         if archived is not None:
             body["archived"] = archived
         if tags_set:
@@ -225,18 +232,19 @@ class DatastoreFiles:
         answer = self._client.transport.request("GET", self._path, query={"path": path}, timeout_s=120.0)
         return read_answer(answer, lambda plain: [(str(file["name"]), int(file["size"])) for file in plain])
 
-    def put(self, source: str, name: str) -> None:
+    def put(self, source: str, name: str, count: Callable[[int], None] = lambda size: None) -> None:
         """Send what the server lacks of the file; it appears there whole."""
-        file = self._client.content.upload_file(source, name=name)
+        file = self._client.content.upload_file(source, name=name, progress=lambda size, _: count(size))
         self._client.transport.request("POST", self._path, json={"file": to_plain(file)}, timeout_s=600.0)
 
-    def fetch(self, name: str, target: str) -> None:
+    def fetch(self, name: str, target: str, count: Callable[[int], None] = lambda size: None) -> None:
         """Write the file to `target`: beside it first, and renamed when all of it is there."""
         path = f"{self._path}/{quote(name, safe=b'/')}"
         with atomic_write(target) as beside:
             with self._client.transport.stream("GET", path, timeout_s=120.0) as answer, open(beside, "xb") as out:
                 for piece in answer.iter_bytes():
                     out.write(piece)
+                    count(len(piece))
             due, came = answer.headers.get("x-runyard-size", ""), os.path.getsize(beside)
             if due != str(came):
                 raise ProtocolError(f"The file `{name}` came with {came} bytes; {due or '?'} were due.")

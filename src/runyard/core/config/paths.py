@@ -44,6 +44,11 @@ def cache_folder(home: Path) -> Path:
     return home / "cache"
 
 
+def spare_work_folder(home: Path) -> Path:
+    """Work folders of ended runs that wait for the next run of their snapshot; docs/internals/snapshots.md says how."""
+    return cache_folder(home) / "work"
+
+
 def environments_folder(home: Path) -> Path:
     """Built environments, a folder per content key; docs/internals/environments.md says what is in it."""
     return home / "environments"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from types import MappingProxyType
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 _HPARAMS_TAG = b"_hparams_/session_start_info"
 _LENGTH = struct.Struct("<Q")
@@ -21,6 +21,8 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 # struct's letters for TensorFlow's types of numbers: float, double, int32, uint8, int16, int8, int64, bool, half.
 _TYPES = {1: "f", 2: "d", 3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 10: "?", 19: "e"}
 _VALUES = {1: 5, 2: 6, 3: 7, 4: 7, 5: 7, 6: 7, 9: 10, 10: 11}  # and the fields of a tensor that hold them
+_STRING = 7  # TensorFlow's type of texts
+_OLD_KINDS = {3: "histograms", 4: "images", 5: "histograms", 6: "audio"}  # fields of values, before there were plugins
 Field = Union[int, bytes]
 
 
@@ -31,35 +33,83 @@ class Scalar(NamedTuple):
     value: float
 
 
+class OtherValue(NamedTuple):
+    """A value that is no number: a text, an image, a histogram; `message` is the protobuf `Summary.Value`."""
+
+    step: int
+    wall_time: float
+    message: bytes
+
+
+class Restart(NamedTuple):
+    """A program began again at a step: what was written from there on before counts no more."""
+
+    step: int
+    at: int  # how many scalars of this reading come before
+
+
 class Read(NamedTuple):
     scalars: List[Scalar]
     end: int  # of the last whole record; what follows is read again
     is_damaged: bool = False  # no record can be found from there on
     parameters: Mapping[str, str] = MappingProxyType({})  # hyperparameters, as the plugin `hparams` has them
+    others: Sequence[OtherValue] = ()  # when they are asked for
+    restarts: Sequence[Restart] = ()
 
 
-def read_scalars(data: bytes) -> Read:
+def read_scalars(data: bytes, *, with_others: bool = False) -> Read:
     """Return what the whole records of `data` hold; a tail that is still being written is left for later."""
     found: List[Scalar] = []
+    others: Optional[List[OtherValue]] = [] if with_others else None
+    restarts: List[Restart] = []
     parameters: Dict[str, str] = {}
     at = 0
     while at + _HEAD <= len(data):
         (length,) = _LENGTH.unpack_from(data, at)
         (crc,) = _CRC.unpack_from(data, at + _LENGTH.size)
         if length > _MOST or masked_crc(data[at : at + _LENGTH.size]) != crc:
-            return Read(found, at, True, parameters)
+            return Read(found, at, True, parameters, others or (), restarts)
         stop = at + _HEAD + length
         if stop + _CRC.size > len(data):
             break
         try:
             message = data[at + _HEAD : stop]
-            found += _scalars_of(message)
+            before = len(found)
+            found += _scalars_of(message, others)
+            if len(found) == before and others is not None:
+                restarts += [Restart(step, before) for step in _restart_of(message)]
             if _HPARAMS_TAG in message:
                 parameters.update(_parameters_of(message))
         except (ValueError, IndexError, struct.error):
             pass  # a message of another kind: the next record begins where this one's length says
         at = stop + _CRC.size
-    return Read(found, at, False, parameters)
+    return Read(found, at, False, parameters, others or (), restarts)
+
+
+def first_time(data: bytes) -> Optional[float]:
+    """Return the wall clock time of the first event, None when its record is damaged or not whole."""
+    if len(data) < _HEAD:
+        return None
+    (length,), (crc,) = _LENGTH.unpack_from(data), _CRC.unpack_from(data, _LENGTH.size)
+    if masked_crc(data[: _LENGTH.size]) != crc or _HEAD + length > len(data):
+        return None
+    found = dict(iter_fields(data[_HEAD : _HEAD + length])).get(1)
+    return float(_DOUBLE.unpack(found)[0]) if isinstance(found, bytes) else None
+
+
+def describe_other(message: bytes) -> Tuple[str, str, Optional[List[str]]]:
+    """Return tag and kind of a value that is no number, and its texts when it is one of texts."""
+    tag, kind, plugin, texts = "", "", "", None
+    for number, field in iter_fields(message):
+        if number == 1 and isinstance(field, bytes):
+            tag = field.decode("utf-8", "replace")
+        elif number in _OLD_KINDS:
+            kind = _OLD_KINDS[number]
+        elif number == 8 and isinstance(field, bytes) and dict(iter_fields(field)).get(1) == _STRING:
+            texts = [item.decode("utf-8", "replace") for item in _inner(field, 8)]
+        elif number == 9 and isinstance(field, bytes):
+            plugin = _inner_first(_inner_first(field, 1), 1).decode("utf-8", "replace")
+    return tag, kind or plugin, texts
 
 
 def write_record(message: bytes) -> bytes:
@@ -100,20 +150,30 @@ def _as_float(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _scalars_of(message: bytes) -> Iterator[Scalar]:
+def _restart_of(message: bytes) -> Iterator[int]:
+    """Yield the step of an event that says that a session starts (SessionLog.START)."""
+    fields = dict(iter_fields(message))
+    session, step = fields.get(7), fields.get(2, 0)
+    if isinstance(session, bytes) and isinstance(step, int) and dict(iter_fields(session)).get(1) == 1:
+        yield step - (1 << 64) if step >= 1 << 63 else step
+
+
+def _scalars_of(message: bytes, others: Optional[List[OtherValue]]) -> Iterator[Scalar]:
     step, wall_time, summary = 0, 0.0, b""
-    for number, field in _fields(message):
+    for number, field in iter_fields(message):
         if number == 1 and isinstance(field, bytes):
             (wall_time,) = _DOUBLE.unpack(field)
         elif number == 2 and isinstance(field, int):
             step = field - (1 << 64) if field >= 1 << 63 else field
         elif number == 5 and isinstance(field, bytes):
             summary = field
-    for number, field in _fields(summary):
+    for number, field in iter_fields(summary):
         if number == 1 and isinstance(field, bytes):
             found = _value_of(field)
             if found is not None:
                 yield Scalar(found[0], step, wall_time, found[1])
+            elif others is not None:
+                others.append(OtherValue(step, wall_time, field))
 
 
 def _parameters_of(event: bytes) -> Iterator[Tuple[str, str]]:
@@ -123,7 +183,7 @@ def _parameters_of(event: bytes) -> Iterator[Tuple[str, str]]:
             continue
         content = _inner_first(_inner_first(_inner_first(value, 9), 1), 2)
         for entry in _inner(_inner_first(content, 3), 1):
-            found = dict(_fields(_inner_first(entry, 2)))
+            found = dict(iter_fields(_inner_first(entry, 2)))
             name = _inner_first(entry, 1).decode("utf-8", "replace")
             for number, held in found.items():
                 text = _parameter_text(number, held)
@@ -142,7 +202,7 @@ def _parameter_text(number: int, held: Field) -> Optional[str]:
 
 
 def _inner(message: bytes, wanted: int) -> List[bytes]:
-    return [field for number, field in _fields(message) if number == wanted and isinstance(field, bytes)]
+    return [field for number, field in iter_fields(message) if number == wanted and isinstance(field, bytes)]
 
 
 def _inner_first(message: bytes, wanted: int) -> bytes:
@@ -151,7 +211,7 @@ def _inner_first(message: bytes, wanted: int) -> bytes:
 
 def _value_of(message: bytes) -> Optional[Tuple[str, float]]:
     tag, value = "", None
-    for number, field in _fields(message):
+    for number, field in iter_fields(message):
         if not isinstance(field, bytes):
             continue
         if number == 1:
@@ -165,7 +225,7 @@ def _value_of(message: bytes) -> Optional[Tuple[str, float]]:
 
 def _number_of(tensor: bytes) -> Optional[float]:
     """Return a tensor's only number; None when it has several, or none."""
-    fields: Dict[int, Field] = dict(_fields(tensor))
+    fields: Dict[int, Field] = dict(iter_fields(tensor))
     kind = fields.get(1)
     letter = _TYPES.get(kind) if isinstance(kind, int) else None
     content = fields.get(4, b"")
@@ -192,7 +252,7 @@ def _only_varint(data: bytes) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _fields(message: bytes) -> Iterator[Tuple[int, Field]]:
+def iter_fields(message: bytes) -> Iterator[Tuple[int, Field]]:
     at = 0
     while at < len(message):
         key, at = _read_varint(message, at)

@@ -7,6 +7,7 @@ import sys
 from typing import Dict, List, Mapping, Union
 
 STATE, PARENT, GROUP, SESSION, START_TICKS = 0, 1, 2, 3, 19
+_FIRST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the namespace of the machine itself
 # Nothing that changes how a program is loaded or a shell starts; a run's own variables travel in its job.
 KEPT = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}
@@ -33,6 +34,19 @@ def boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             return file.read().decode().strip()
+    except OSError:
+        return ""
+
+
+def container_id() -> str:
+    """Return what tells this start of a container from any other; "" outside of one, and where that is not known.
+
+    A container that starts again keeps the machine's boot id, but nothing that ran in it lives on.
+    """
+    try:
+        if os.readlink("/proc/self/ns/pid") == _FIRST_PIDS:
+            return ""
+        return str(int(stat_fields(1)[START_TICKS]))
     except OSError:
         return ""
 

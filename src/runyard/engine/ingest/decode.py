@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats import journal
 from runyard.core.names import check_metric_name, clean_file_name
+from runyard.core.records import MLFLOW_NAME, MLFLOW_NOTE
 from runyard.core.statuses import RunStatus
 from runyard.engine.ingest import columns
 from runyard.engine.ingest.columns import RowBatch, Unusable, row_columns, scalar_list, table_columns
@@ -115,7 +116,7 @@ Content = Points | Rows | ArtifactMetric
 
 @dataclass(frozen=True)
 class Event:
-    """A record that the engine acts on: CHILD, END or FAIL."""
+    """A record that the engine acts on: CHILD, END, FAIL, and of TAGS those that are the run's name and description."""
 
     kind: int
     offset: int
@@ -311,10 +312,17 @@ class _Reader:
         metric = ArtifactMetric(name, storable(kind)[:64], clean_file_name(file), _time(payload))
         self.artifacts.append((offset, metric))
 
-    def _on_tags(self, _offset: int, payload: journal.Payload) -> None:
+    def _on_tags(self, offset: int, payload: journal.Payload) -> None:
         values, removed = payload.get("set") or {}, payload.get("remove") or []
         if not isinstance(values, dict) or not isinstance(removed, list):
             raise Unusable("its tags are not `set` and `remove`")
+        told = {key: values[key] for key in (MLFLOW_NAME, MLFLOW_NOTE) if key in values}
+        if MLFLOW_NOTE in removed:
+            told[MLFLOW_NOTE] = ""
+        if told:
+            self.events.append(Event(journal.TAGS, offset, told))
+            values = {key: value for key, value in values.items() if key not in told}
+            removed = [key for key in removed if key not in told]
         for key, value in values.items():
             self.tags[storable(key)] = (True, None if value is None else storable(_text(value)))
         for key in removed:

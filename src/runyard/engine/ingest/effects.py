@@ -16,7 +16,7 @@ from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.formats import journal
 from runyard.core.formats.documents import RunWarning
 from runyard.core.names import check_run_id
-from runyard.core.records import NewRun, Run, RunChange
+from runyard.core.records import MLFLOW_NAME, MLFLOW_NOTE, NewRun, Run, RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import EngineContext
@@ -26,7 +26,7 @@ from runyard.engine.runs.submit import ExternalProcess
 from runyard.engine.sanitize import storable
 from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
 from runyard.engine.sweeps.sweeps import check_free_id
-from runyard.store.record_limits import without_known
+from runyard.store.record_limits import MOST_DESCRIPTION, MOST_NAME, without_known
 
 if TYPE_CHECKING:
     from runyard.engine.ingest.decode import Event
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply_event(context: EngineContext, run_id: str, events: Sequence[Event]) -> None:
-    """Act on CHILD and FAIL records before their bytes are stored: a crash between repeats it, which changes nothing.
+    """Act on CHILD, TAGS and FAIL records before their bytes are stored. A crash between repeats it: nothing changes.
 
     The cost grows with the number of records, never faster: the run is read once, and all failures are one change.
     """
@@ -46,6 +46,9 @@ def apply_event(context: EngineContext, run_id: str, events: Sequence[Event]) ->
     for event in events:
         if event.kind == journal.CHILD:
             _try_to_make_child(context, run, event)
+    told = _told_texts(events)
+    if told:
+        context.store.update_run(run_id, told)
     failures = [_failure(event.payload) for event in events if event.kind == journal.FAIL]
     new = without_known(run.warnings, failures)
     if new:
@@ -81,7 +84,9 @@ def _make_child(context: EngineContext, parent: Run, payload: journal.Payload) -
     run_id = payload.get("run_id")
     child_id = check_run_id(run_id if isinstance(run_id, str) else "")
     check_free_id(context.store, child_id)
-    tags = payload.get("tags")
+    given = payload.get("tags")
+    tags = _text_tags(given) if isinstance(given, dict) else {}
+    name, note = tags.pop(MLFLOW_NAME, None), tags.pop(MLFLOW_NOTE, None)
     context.store.create_run(
         NewRun(
             key=run_key(parent.id, f"child:{child_id}"),
@@ -90,9 +95,11 @@ def _make_child(context: EngineContext, parent: Run, payload: journal.Payload) -
             experiment=parent.experiment,
             type=None,
             status=RunStatus.RUNNING,
-            display_name=_chained(parent.display_name, storable(str(payload.get("name") or ""))),
+            display_name=(name or "")[:MOST_NAME]
+            or _chained(parent.display_name, storable(str(payload.get("name") or ""))),
+            description=(note or "")[:MOST_DESCRIPTION],
             parent_id=parent.id,
-            tags=_text_tags(tags) if isinstance(tags, dict) else {},
+            tags=tags,
             submitted_by=parent.submitted_by,
             owner=parent.owner,
         )
@@ -107,6 +114,21 @@ def run_key(run_id: str, key: str) -> str:
 def _chained(parent: str, name: str) -> str:
     """Return a child's name after its parent's, as Azure does: `parent>child`."""
     return (f"{parent}>{name}" if parent and name else name)[:255]
+
+
+def _told_texts(events: Sequence[Event]) -> RunChange | None:
+    """Return the name and the description that the last of the records tell."""
+    told: dict[str, object] = {}
+    for event in events:
+        if event.kind == journal.TAGS:
+            told.update(event.payload)
+    name, note = told.get(MLFLOW_NAME), told.get(MLFLOW_NOTE)
+    if not name and note is None:
+        return None
+    return RunChange(
+        display_name=storable(str(name))[:MOST_NAME] if name else None,
+        description=None if note is None else storable(str(note))[:MOST_DESCRIPTION],
+    )
 
 
 def _failure(payload: journal.Payload) -> RunWarning:

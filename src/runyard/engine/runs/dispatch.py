@@ -194,7 +194,7 @@ def _begin_attempt(context: EngineContext, run: Run) -> tuple[str, Run]:
     token = mint_run_token()
     is_first = run.attempt == 0 or run.is_between_attempts
     if is_first:
-        handed = f"It was handed to `{run.spec.target}`; its supervisor is starting." if is_launched(run) else ""
+        handed = f"Waiting for its supervisor to start on `{run.spec.target}`." if is_launched(run) else ""
         run = context.store.start_attempt(run.id, token_hash=hash_token(token), waits_for=handed)
     else:
         context.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)

@@ -105,7 +105,7 @@ def _at_target(job: QueueEntry) -> str:
         return f"It is in the queue of `{job.target}`: {job.wait_reason}"
     if job.stage is Stage.HANDING:
         return f"It is being handed to `{job.target}`."
-    return f"It was handed to `{job.target}`; its supervisor is starting."
+    return f"Waiting for its supervisor to start on `{job.target}`."
 
 
 def _cannot_hold(target: Target, job: QueueEntry) -> str:

@@ -50,7 +50,7 @@ class AttachConfiguration(ComputeConfiguration):
         try:
             return check_compute(ComputeSpec(type=self._type, options=options, **self._named()))
         except InvalidArgument as error:
-            raise azure_error(error, ComputeTargetException) from error
+            raise azure_error(error, ComputeTargetException) from None
 
 
 class RayAttachConfiguration(AttachConfiguration):
@@ -116,7 +116,7 @@ class RemoteComputeAttachConfiguration(AttachConfiguration):
         try:
             hosts = read_hosts(self.address, port=self.ssh_port, slots=self.slots)
         except InvalidArgument as error:
-            raise azure_error(error, ComputeTargetException) from error
+            raise azure_error(error, ComputeTargetException) from None
         own = vars(self)
         return {
             "hosts": hosts,
@@ -134,7 +134,7 @@ def _read(path: str, name: str) -> Optional[str]:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             return file.read(MOST_KEY_BYTES)
     except (OSError, ValueError) as error:
-        raise ComputeTargetException(f"{name} {path!r} cannot be read: {error}.") from error
+        raise ComputeTargetException(f"{name} {path!r} cannot be read: {error}.") from None
 
 
 Tags = Optional[Mapping[str, Any]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 from runyard.core import errors
 from runyard.core.compute import (
+    AKS,
     BATCH_AI,
     INSTANCE,
     LOCAL,
@@ -274,7 +275,7 @@ def compute_errors() -> Iterator[None]:
     try:
         yield
     except errors.UserError as error:
-        raise azure_error(error, ComputeTargetException) from error
+        raise azure_error(error, ComputeTargetException) from None
 
 
 def moment(value: Any) -> str:
@@ -283,10 +284,12 @@ def moment(value: Any) -> str:
 
 def _class_of(kind: str) -> Type[ComputeTarget]:
     # Those modules are about this one's class.
+    from runyard.sdk.compute.aks import AksCompute
     from runyard.sdk.compute.attached import RayCompute, RemoteCompute, SlurmCompute
     from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance
 
     found: Dict[str, Type[ComputeTarget]] = {
+        AKS: AksCompute,
         BATCH_AI: BatchAiCompute,
         INSTANCE: ComputeInstance,
         RAY_TYPE: RayCompute,

@@ -154,7 +154,7 @@ class AbstractDataset(AzureClass):
             warn_once("visible=False has no effect: every registered dataset is listed.")
         assets = workspace._client.assets
         known = assets.list(workspace.name, KIND, name=name)
-        key = _content_key(self._spec)
+        key = content_key(self._spec)
         same = next((asset for asset in known if asset.key == key), None)
         if same is not None:
             return type(self)._of(workspace, same)
@@ -238,7 +238,8 @@ def values_of(file: DataFile, reader: Mapping[str, Any]) -> Dict[str, Any]:
     return partition_values(form, place_of(file), quoted=bool(reader.get("partition_quoted")))
 
 
-def _content_key(spec: DatasetSpec) -> str:
+def content_key(spec: DatasetSpec) -> str:
+    """Return a digest that is equal for datasets of equal content."""
     plain = {name: value for name, value in to_plain(spec).items() if name != "id"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 

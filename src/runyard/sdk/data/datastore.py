@@ -17,7 +17,7 @@ from runyard.data.datastores import (
 from runyard.data.folder import clean_data_path
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import check_texts, note_without_effect
-from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
+from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, targets_of, told
 from runyard.sdk.data.inputs import DataReference, reference_name
 from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
@@ -377,9 +377,16 @@ class Datastore(AbstractAzureStorageDatastore):
 
         storage = self._storage()
         files = list(storage.iter_files(clean_data_path(prefix)))
-        say = progress(show_progress)
-        done = download(storage, files, lambda name: os.path.join(target_path, name), overwrite=overwrite, say=say)
-        say(f"Downloaded {done.count} files, {done.size_bytes} bytes, to {os.path.abspath(target_path)}.")
+        with told("downloading", sum(file.size for file in files), show_progress) as (say, count):
+            done = download(
+                storage,
+                files,
+                lambda name: os.path.join(target_path, name),
+                overwrite=overwrite,
+                say=say,
+                count=count,
+            )
+            say(f"Downloaded {done.count} files, {done.size_bytes} bytes, to {os.path.abspath(target_path)}.")
         return done.count
 
     def path(self, path: Optional[str] = None, data_reference_name: Optional[str] = None) -> DataReference:
@@ -426,10 +433,10 @@ class Datastore(AbstractAzureStorageDatastore):
 
         target = clean_data_path(target_path)
         prefix = f"{target}/" if target else ""
-        say = progress(show_progress)
         pairs = [(path, prefix + name) for path, name in files.items()]
-        done = upload(self._storage(), pairs, overwrite=overwrite, say=say)
-        say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
+        with told("uploading", sum(map(os.path.getsize, files)), show_progress) as (say, count):
+            done = upload(self._storage(), pairs, overwrite=overwrite, say=say, count=count)
+            say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
         return self.path(target)
 
     def _keys(self) -> Dict[str, str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from runyard.data.base import Count, count_nothing
 from runyard.data.datastores import KIND, Document, list_documents
 from runyard.data.folder import iter_files
 from runyard.sdk.exceptions import UserErrorException
@@ -56,8 +58,25 @@ def targets_of(files: Sequence[str], root: str) -> Dict[str, str]:
     return found
 
 
-def progress(show: bool) -> Callable[[str], None]:
-    return _print if show else lambda text: None
+@contextmanager
+def told(verb: str, size_bytes: int, show: bool) -> Iterator[Tuple[Callable[[str], None], Count]]:
+    """Show how far a transfer is; yield what prints a line, and what counts bytes."""
+    if not show:
+        yield (lambda text: None), count_nothing
+        return
+    from runyard.core.machine.progress import Progress  # most processes move no data
+
+    with Progress(verb, size_bytes) as progress:
+
+        def say_on_a_line_of_its_own(text: str) -> None:
+            progress.clear()
+            say(text)
+
+        yield say_on_a_line_of_its_own, progress.add
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _checked(files: Sequence[str]) -> List[str]:
@@ -69,10 +88,6 @@ def _checked(files: Sequence[str]) -> List[str]:
             f"These files do not exist (looked in {os.getcwd()}): {', '.join(map(str, missing[:5]))}."
         )
     return [os.fspath(path) for path in files]
-
-
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def list_datastores(workspace: Workspace) -> Dict[str, Document]:

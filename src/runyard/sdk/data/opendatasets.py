@@ -20,7 +20,7 @@ from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import check_texts
 from runyard.sdk.data.conditions import ColumnCondition
 from runyard.sdk.data.dataset import FileDatasetFactory, TabularDatasetFactory
-from runyard.sdk.data.datastore_files import progress
+from runyard.sdk.data.datastore_files import say
 from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.errors import translates
 from runyard.sdk.exceptions import UserErrorException
@@ -294,7 +294,7 @@ class _FetchProgress:
     """Says on stderr how far a file has come, at each tenth."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._say, self._tenth = name, progress(True), -1
+        self._name, self._say, self._tenth = name, say, -1
 
     def __call__(self, came: int, due: Optional[int]) -> None:
         tenth = came * 10 // due if due else came >> 26
@@ -328,7 +328,7 @@ def _fetch_folder(datastore: Datastore, place: str, folder: str, pattern: str, s
     missing = [name for name in wanted if there.get(name) != listed[name].size]
     if missing:
         total = sum(listed[name].size for name in missing)
-        progress(True)(f"Fetching {len(missing)} files, {total / 1e6:.1f} MB, from {folder}.")
+        say(f"Fetching {len(missing)} files, {total / 1e6:.1f} MB, from {folder}.")
     for_all(lambda name: _fetch_one(datastore, f"{place}/{name}", [listed[name].url]), missing, _AT_ONCE)
     return [f"{place}/{name}" for name in wanted]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Union
 
 from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.config.texts import check_texts, note_without_effect
@@ -234,18 +234,35 @@ class Environment(SealedConfig):
         return from_conda(name, file_path)
 
     @staticmethod
-    def from_project(name: str, file_path: str) -> Environment:
+    def from_project(
+        name: str,
+        file_path: str,
+        *,
+        extras: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        without_groups: Sequence[str] = (),
+        pixi_environment: str = "",
+    ) -> Environment:
         """Return the environment of a project's own file: pyproject.toml, uv.lock, poetry.lock, pixi.toml or pixi.lock.
 
         Locked versions are taken with their hashes; the project's own code comes from the source directory. A script
         with a `# /// script` header is such a file too.
 
+        Args:
+            name: the environment's name.
+            file_path: the file.
+            extras: optional dependencies of the project that are installed too.
+            groups: dependency groups beside those that uv or Poetry installs by default.
+            without_groups: default groups that are left out, such as `dev`.
+            pixi_environment: the environment of pixi's file, instead of `default`.
+
         Raises:
-            UserErrorException: the file is missing, or no environment can be made from it.
+            UserErrorException: the file is missing, has not what is chosen, or no environment can be made from it.
         """
+        from runyard.sdk.environments.lock_graph import Chosen
         from runyard.sdk.environments.projects import project_environment
 
-        return project_environment(name, file_path)
+        return project_environment(name, file_path, Chosen(extras, groups, without_groups, pixi_environment))
 
     @staticmethod
     def from_existing_conda_environment(name: str, conda_environment_name: str) -> Optional[Environment]:

@@ -75,7 +75,7 @@ def write_folder(environment: Environment, folder: str, *, overwrite: bool) -> N
     try:
         text = json.dumps(plain, indent=4)
     except (TypeError, ValueError) as error:
-        raise UserErrorException(f"The environment `{environment.name}` cannot be saved: {error}.") from error
+        raise UserErrorException(f"The environment `{environment.name}` cannot be saved: {error}.") from None
     if isinstance(environment.python.conda_dependencies, CondaDependencies):
         write_text(os.path.join(folder, CONDA), environment.python.conda_dependencies.serialize_to_string())
     if environment.docker.base_dockerfile:
@@ -94,9 +94,16 @@ def read_folder(folder: str) -> Environment:
     file = os.path.abspath(os.path.join(folder, DEFINITION))
     if not os.path.isfile(file):
         raise FileNotFoundError(f"{folder} holds no environment: there is no {DEFINITION}.")
-    found = _read_json(file)
+    found, place = _read_json(file), FilePosition(file, os.path.dirname(file))
     environment = Environment(str(found.get("name") or os.path.basename(os.path.dirname(file))))
-    read_environment(environment, found, FilePosition(file, os.path.dirname(file)))
+    read_environment(environment, found, place)
+    # Azure's SDK writes these two files beside a definition that does not name them.
+    conda, dockerfile = (os.path.join(place.root, name) for name in (CONDA, DOCKERFILE))
+    if os.path.isfile(conda):
+        environment.python.conda_dependencies = CondaDependencies(conda)
+    if os.path.isfile(dockerfile) and not environment.docker.base_dockerfile:
+        with open(dockerfile, encoding="utf-8") as text:
+            environment.docker.base_dockerfile = text.read()
     return environment
 
 

@@ -9,10 +9,47 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, FrozenSet, Hashable, Iterable, List, NamedTuple, Sequence, Set, Tuple, TypeVar
 
+from runyard.core.errors import InvalidArgument
+
 Node = TypeVar("Node", bound=Hashable)
 Condition = FrozenSet[str]  # markers that hold together
 _USABLE = re.compile(r"-none-any|linux|\.tar\.|\.tgz|\.zip")  # runs are on Linux
 NO_DEPS = "--no-deps"
+NEVER, ALWAYS = "python_version < '0'", "python_version > '0'"
+
+
+class Chosen(NamedTuple):
+    """What an environment takes of a project beside its dependencies and the groups that are installed by default."""
+
+    extras: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    without_groups: Sequence[str] = ()
+    pixi_environment: str = ""
+
+    def check(self, file: str, *, extras: Iterable[str], groups: Iterable[str]) -> None:
+        """Refuse names that the project does not have, and what its kind of file has none of.
+
+        Raises:
+            InvalidArgument: names those that there are.
+        """
+        for kind, asked, known in (
+            ("extra", self.extras, sorted(extras)),
+            ("group", [*self.groups, *self.without_groups], sorted(groups)),
+        ):
+            for name in asked:
+                if name not in known:
+                    has = f"It has {', '.join(known)}." if known else f"It has no {kind}s at all."
+                    hint = f"Correct its name, or add it to the project and write {file} anew."
+                    raise InvalidArgument(f"{file} has no {kind} `{name}`.", why=has, hint=hint)
+        if self.pixi_environment:
+            raise InvalidArgument(
+                f"{file} has no environments such as `{self.pixi_environment}`.",
+                why="Only pixi's files have them.",
+                hint="Choose extras and groups, or name pixi.toml or pixi.lock.",
+            )
+
+
+NOTHING = Chosen()
 
 
 class Locked(NamedTuple):

@@ -1,6 +1,6 @@
 """Read `pixi.lock` and `pixi.toml`: conda packages for the conda builder, PyPI's on top.
 
-Of a lock the packages of one platform and of the environment `default` are taken, each in its exact build.
+Of a lock the packages of one platform and of one environment are taken, each in its exact build.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import platform
 import re
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
-from runyard.core.errors import SubmitRejected
+from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.formats.python_range import is_range
 from runyard.sdk.environments.lock_graph import NO_DEPS, Locked, requirement_line
 
@@ -19,18 +19,22 @@ _PLATFORMS = {"x86_64": "linux-64", "aarch64": "linux-aarch64", "ppc64le": "linu
 _ENVIRONMENT = "default"
 
 
-def read_pixi_lock(lock: Mapping[str, Any], *, folder: str, name: str) -> Locked:
-    """Return the exact packages for this machine's platform.
+def read_pixi_lock(lock: Mapping[str, Any], *, folder: str, name: str, chosen: str = "") -> Locked:
+    """Return the exact packages of an environment for this machine's platform.
 
     Raises:
+        InvalidArgument: there is no such environment.
         SubmitRejected: the lock has none for it, or is of a version that is not known.
     """
-    environment = lock.get("environments", {}).get(_ENVIRONMENT)
+    environments = lock.get("environments", {})
+    if chosen and chosen not in environments:
+        raise _unknown("pixi.lock", chosen, environments)
+    environment = environments.get(chosen or _ENVIRONMENT)
     here = _PLATFORMS.get(platform.machine(), f"linux-{platform.machine()}")
     if not isinstance(environment, dict) or here not in environment.get("packages", {}):
         there = sorted((environment or {}).get("packages", {})) or sorted(lock.get("environments", {}))
         raise SubmitRejected(
-            f"pixi.lock has no packages of the environment `{_ENVIRONMENT}` for {here}.",
+            f"pixi.lock has no packages of the environment `{chosen or _ENVIRONMENT}` for {here}.",
             why=f"It has: {', '.join(there) or 'nothing that is known'}.",
             hint=f"Add the platform to pixi.toml (`platforms = ['{here}']`) and type `pixi lock`.",
         )
@@ -50,10 +54,19 @@ def read_pixi_lock(lock: Mapping[str, Any], *, folder: str, name: str) -> Locked
     return Locked(name, [*lines, NO_DEPS] if lines else [], python, conda, channels)
 
 
-def read_pixi_project(project: Mapping[str, Any], *, folder: str) -> Locked:
-    """Return what pixi.toml (or `[tool.pixi]`) asks for, where there is no lock."""
+def read_pixi_project(project: Mapping[str, Any], *, folder: str, chosen: str = "") -> Locked:
+    """Return what pixi.toml (or `[tool.pixi]`) asks for, where there is no lock.
+
+    Raises:
+        InvalidArgument: there is no such environment.
+    """
     head = project.get("workspace") or project.get("project") or {}
-    tables = [project, project.get("target", {}).get("linux", {}), project.get("target", {}).get("linux-64", {})]
+    features = _features(project, chosen or _ENVIRONMENT)
+    tables = [
+        table
+        for one in features
+        for table in (one, one.get("target", {}).get("linux", {}), one.get("target", {}).get("linux-64", {}))
+    ]
     conda = {key: value for table in tables for key, value in table.get("dependencies", {}).items()}
     pypi = {key: value for table in tables for key, value in table.get("pypi-dependencies", {}).items()}
     python = str(_version(conda.pop("python", "")))
@@ -61,9 +74,29 @@ def read_pixi_project(project: Mapping[str, Any], *, folder: str) -> Locked:
     if limit in ("", "*"):
         limit = ""
     lines = [_declared_pypi(key, value, folder) for key, value in pypi.items()]
-    channels = [str(one["channel"] if isinstance(one, dict) else one) for one in head.get("channels", [])]
+    listed = [one for feature in features for one in feature.get("channels", [])] + head.get("channels", [])
+    channels = list(dict.fromkeys(str(one["channel"] if isinstance(one, dict) else one) for one in listed))
     specs = [_declared_conda(key, value) for key, value in conda.items()]
     return Locked(str(head.get("name") or "pixi"), lines, limit, specs, channels)
+
+
+def _features(project: Mapping[str, Any], name: str) -> List[Mapping[str, Any]]:
+    """Return the features of an environment; the project itself is the feature `default`."""
+    environments = project.get("environments", {})
+    if name != _ENVIRONMENT and name not in environments:
+        raise _unknown("pixi.toml", name, [_ENVIRONMENT, *environments])
+    found = environments.get(name, [])
+    names = found.get("features", []) if isinstance(found, dict) else found
+    own = [] if isinstance(found, dict) and found.get("no-default-feature") else [project]
+    return [*own, *(project.get("feature", {}).get(one, {}) for one in names)]
+
+
+def _unknown(file: str, name: str, known: Iterable[str]) -> InvalidArgument:
+    return InvalidArgument(
+        f"{file} has no environment `{name}`.",
+        why=f"It has {', '.join(known) or 'none'}.",
+        hint="Correct the environment's name.",
+    )
 
 
 def _location(entry: Mapping[str, Any]) -> str:

@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.formats.python_range import plain_range
 from runyard.core.formats.toml import TomlTable
 from runyard.core.provided_packages import package_name
-from runyard.sdk.environments.lock_graph import NO_DEPS, Condition, Locked, reach, requirement_line, usable_hashes
+from runyard.sdk.environments.lock_graph import (
+    ALWAYS,
+    NEVER,
+    NO_DEPS,
+    NOTHING,
+    Chosen,
+    Condition,
+    Locked,
+    reach,
+    requirement_line,
+    usable_hashes,
+)
 
 _HINT = "Type `poetry lock` with Poetry 2, or export it: `poetry export -o requirements.txt`."
+_EXTRA = re.compile(r"""extra\s*==\s*(["'])([^"']*)\1""")
 _LIMIT = re.compile(r"[\^~]|(?<![<>=!~])=(?!=)|^\d|[,\s]\d")
 
 
-def read_poetry_lock(lock: Mapping[str, Any], *, folder: str, pyproject: Mapping[str, Any]) -> Locked:
-    """Return the packages of the main group and of those that are not optional.
+def read_poetry_lock(
+    lock: Mapping[str, Any], *, folder: str, pyproject: Mapping[str, Any], chosen: Chosen = NOTHING
+) -> Locked:
+    """Return the packages of the main group, of the groups that are not optional, and of what is chosen.
 
     Raises:
+        InvalidArgument: there is no such extra or group.
         SubmitRejected: it is a lock of an older Poetry that does not say which of two versions is meant.
     """
     packages: List[TomlTable] = list(lock.get("package", []))
-    has_groups = any("groups" in package for package in packages)
-    lines = _by_group(packages, folder, pyproject) if has_groups else _by_walk(packages, folder, pyproject)
+    extras: TomlTable = lock.get("extras", {})
+    groups = _groups(pyproject, chosen, extras)
+    if any("groups" in package for package in packages):
+        lines = _by_group(packages, folder, groups, chosen.extras)
+    else:
+        optional = {package_name(name) for extra in chosen.extras for name in extras[extra]}
+        lines = _by_walk(packages, folder, pyproject, groups, optional)
     lines += [NO_DEPS, *_indexes(packages)]
     if _is_package(pyproject):
         lines.insert(0, f"--editable {folder}")
@@ -37,13 +57,16 @@ def project_name(pyproject: Mapping[str, Any]) -> str:
     return str(pyproject.get("project", {}).get("name") or poetry.get("name") or "project")
 
 
-def declared(poetry: Mapping[str, Any]) -> List[str]:
-    """Return the main dependencies of `[tool.poetry]` as pip requirements."""
+def declared(poetry: Mapping[str, Any], chosen: Chosen = NOTHING) -> List[str]:
+    """Return the main dependencies of `[tool.poetry]`, and those of what is chosen, as pip requirements."""
+    optional = {package_name(name) for extra in chosen.extras for name in poetry.get("extras", {}).get(extra, [])}
+    tables = [poetry.get("dependencies", {})]
+    tables += [poetry.get("group", {}).get(group, {}).get("dependencies", {}) for group in chosen.groups]
     found = []
-    for name, limit in poetry.get("dependencies", {}).items():
+    for name, limit in [item for each in tables for item in each.items()]:
         for one in limit if isinstance(limit, list) else [limit]:
             table = one if isinstance(one, dict) else {"version": one}
-            if name.lower() != "python" and not table.get("optional"):
+            if name.lower() != "python" and (not table.get("optional") or package_name(name) in optional):
                 found.append(_declared_line(name, table))
     return found
 
@@ -72,24 +95,54 @@ def _marker(table: Mapping[str, Any]) -> str:
     return " and ".join(f"({part})" if " or " in part else part for part in parts)
 
 
-def _by_group(packages: List[TomlTable], folder: str, pyproject: Mapping[str, Any]) -> List[str]:
-    optional = {
-        name
-        for name, group in pyproject.get("tool", {}).get("poetry", {}).get("group", {}).items()
-        if isinstance(group, dict) and group.get("optional")
-    }
+def known_groups(pyproject: Mapping[str, Any]) -> Set[str]:
+    """Return the names of the project's groups, Poetry's own and the standard's."""
+    poetry = pyproject.get("tool", {}).get("poetry", {})
+    old = {"dev"} if "dev-dependencies" in poetry else set()
+    return {*poetry.get("group", {}), *pyproject.get("dependency-groups", {}), *old}
+
+
+def _groups(pyproject: Mapping[str, Any], chosen: Chosen, extras: Iterable[str]) -> Set[str]:
+    """Return the groups that are installed, `main` among them."""
+    known = known_groups(pyproject)
+    chosen.check("poetry.lock", extras=extras, groups={"main", *known})
+    tables = pyproject.get("tool", {}).get("poetry", {}).get("group", {})
+    usual = {name for name in known if not tables.get(name, {}).get("optional")}
+    return ({"main"} | usual | set(chosen.groups)) - set(chosen.without_groups)
+
+
+def _by_group(packages: List[TomlTable], folder: str, groups: Container[str], extras: Container[str]) -> List[str]:
     lines = []
     for package in packages:
-        groups = [group for group in package.get("groups", []) if group not in optional]
-        if package.get("optional") or not groups:
-            continue
         markers = package.get("markers", "")
-        found = [str(markers.get(group, "")) for group in groups] if isinstance(markers, dict) else [str(markers)]
-        lines.append(_line(package, folder, [frozenset([one]) if one else frozenset() for one in found]))
+        ways = [
+            _with_extras(str(markers.get(group, "") if isinstance(markers, dict) else markers), extras)
+            for group in package.get("groups", [])
+            if group in groups
+        ]
+        found = [way for way in ways if way != NEVER]
+        if found and not (package.get("optional") and not _EXTRA.search(str(markers))):
+            lines.append(_line(package, folder, [frozenset([one]) if one else frozenset() for one in found]))
     return lines
 
 
-def _by_walk(packages: List[TomlTable], folder: str, pyproject: Mapping[str, Any]) -> List[str]:
+def _with_extras(marker: str, extras: Container[str]) -> str:
+    """Return a marker with its extras decided: NEVER where it cannot hold, "" where it always does."""
+    decided = _EXTRA.sub(lambda found: ALWAYS if found.group(2) in extras else NEVER, marker)
+    if decided == marker or "(" in decided:
+        return decided
+    ways = [way.split(" and ") for way in decided.split(" or ")]
+    left = [[term for term in way if term != ALWAYS] for way in ways if NEVER not in way]
+    return "" if [] in left else " or ".join(" and ".join(way) for way in left) or NEVER
+
+
+def _by_walk(
+    packages: List[TomlTable],
+    folder: str,
+    pyproject: Mapping[str, Any],
+    groups: Container[str],
+    optional: Container[str],
+) -> List[str]:
     """Return what the dependencies in pyproject.toml lead to: locks before Poetry 2 do not say it by themselves."""
     by_name: Dict[str, TomlTable] = {}
     for package in packages:
@@ -110,17 +163,19 @@ def _by_walk(packages: List[TomlTable], folder: str, pyproject: Mapping[str, Any
         return [(name, marker) for name, marker in pairs if name in by_name]
 
     poetry = pyproject.get("tool", {}).get("poetry", {})
-    groups = [poetry.get("dependencies", {}), poetry.get("dev-dependencies", {})]
-    groups += [one.get("dependencies", {}) for one in poetry.get("group", {}).values() if not one.get("optional")]
-    start = [edge for group in groups for name, limit in group.items() for edge in known(_edge(name, limit))]
+    tables = [poetry.get("dependencies", {})] if "main" in groups else []
+    tables += [poetry.get("dev-dependencies", {})] if "dev" in groups else []
+    tables += [one.get("dependencies", {}) for name, one in poetry.get("group", {}).items() if name in groups]
+    start = [edge for table in tables for name, limit in table.items() for edge in known(_edge(name, limit, optional))]
     found = reach(start, lambda name: known(edges(name)))
     return [_line(by_name[name], folder, found[name]) for name in sorted(found)]
 
 
-def _edge(name: str, limit: Any) -> Iterator[Tuple[str, str]]:
+def _edge(name: str, limit: Any, optional: Container[str] = ()) -> Iterator[Tuple[str, str]]:
     for one in limit if isinstance(limit, list) else [limit]:
         table = one if isinstance(one, dict) else {}
-        if not table.get("optional") and "extra ==" not in str(table.get("markers", "")):
+        is_wanted = not table.get("optional") or package_name(name) in optional
+        if is_wanted and "extra ==" not in str(table.get("markers", "")):
             yield package_name(name), _marker(table)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.python_range import plain_range
@@ -17,7 +17,7 @@ from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.environments.files import DEFINITION
-from runyard.sdk.environments.lock_graph import Locked
+from runyard.sdk.environments.lock_graph import NOTHING, Chosen, Locked
 from runyard.sdk.environments.sources import from_conda, from_dockerfile, from_pip
 
 if TYPE_CHECKING:
@@ -32,26 +32,31 @@ _MAX_BYTES = 16 << 20
 _HEADER = re.compile(r"(?m)^# /// script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+)")
 
 
-def environment_of_file(path: str) -> Optional[Environment]:
+def environment_of_file(path: str, chosen: Chosen = NOTHING) -> Optional[Environment]:
     """Return the environment that a file or folder describes; None: it is the name of a registered one.
 
-    An environment from a Dockerfile asks for a container by itself.
+    An environment from a Dockerfile asks for a container by itself. `chosen` is for the files of projects.
 
     Raises:
-        InvalidArgument: no environment can be made from it.
+        InvalidArgument: no environment can be made from it, or it has not what is chosen.
         NotFound: it is written like a file that is not there.
     """
     base = os.path.basename(path.rstrip("/"))
     stem = os.path.splitext(base)[0]
-    if os.path.isdir(path) and ("/" in path or path in (".", "..") or os.path.isfile(os.path.join(path, DEFINITION))):
-        return (
-            Environment.load_from_directory(path)
-            if os.path.isfile(os.path.join(path, DEFINITION))
-            else _of_folder(path)
-        )
+    has_definition = os.path.isfile(os.path.join(path, DEFINITION))
+    if os.path.isdir(path) and not has_definition and ("/" in path or path in (".", "..")):
+        return _of_folder(path, chosen)
     reader = _READERS.get(base)
     if reader is not None:
-        return reader(_existing(path))
+        return reader(_existing(path), chosen)
+    if any(chosen):
+        raise InvalidArgument(
+            f"`{path}` has no extras, groups or environments to choose from.",
+            why=f"They are in {', '.join(_READERS)}.",
+            hint="Name one of these files, or choose nothing.",
+        )
+    if has_definition:
+        return Environment.load_from_directory(path)
     if base == "Dockerfile" or base.startswith("Dockerfile.") or path.endswith((".Dockerfile", ".dockerfile")):
         environment = from_dockerfile(stem, _existing(path))
         environment.docker.enabled = True
@@ -71,9 +76,9 @@ def environment_of_file(path: str) -> Optional[Environment]:
     return None
 
 
-def project_environment(name: str, path: str) -> Environment:
+def project_environment(name: str, path: str, chosen: Chosen = NOTHING) -> Environment:
     """Return the environment of a file under a name of its own."""
-    found = environment_of_file(os.fspath(path))
+    found = environment_of_file(os.fspath(path), chosen)
     if found is None:
         raise NotFound(f"There is no file `{path}`.", why=f"Looked in {os.getcwd()}.", hint=f"It may be {KNOWN}.")
     found.name = name
@@ -138,54 +143,54 @@ def lock_in(folder: str) -> Optional[str]:
     return next((name for name in LOCKS if os.path.isfile(os.path.join(folder, name))), None)
 
 
-def _of_folder(path: str) -> Environment:
+def _of_folder(path: str, chosen: Chosen) -> Environment:
     for name in (*LOCKS, "pixi.toml", "pyproject.toml", "requirements.txt"):
         if os.path.isfile(os.path.join(path, name)):
-            found = environment_of_file(os.path.join(path, name))
+            found = environment_of_file(os.path.join(path, name), chosen)
             assert found is not None
             return found
     raise FileNotFoundError(f"{path} holds no environment: there is no {DEFINITION}, and none of {', '.join(LOCKS)}.")
 
 
-def _uv_lock(path: str) -> Environment:
-    return _of_uv(path, os.path.dirname(os.path.abspath(path)))
+def _uv_lock(path: str, chosen: Chosen) -> Environment:
+    return _of_uv(path, os.path.dirname(os.path.abspath(path)), chosen)
 
 
-def _of_uv(lock: str, project: str) -> Environment:
+def _of_uv(lock: str, project: str, chosen: Chosen) -> Environment:
     from runyard.sdk.environments.uv_lock import read_uv_lock
 
     pyproject = _read_if_there(os.path.join(project, "pyproject.toml"))
     folder = os.path.dirname(os.path.abspath(lock))
-    return _made(read_uv_lock(_read(lock), folder=folder, project=project, pyproject=pyproject))
+    return _made(read_uv_lock(_read(lock), folder=folder, project=project, pyproject=pyproject, chosen=chosen))
 
 
-def _poetry_lock(path: str) -> Environment:
+def _poetry_lock(path: str, chosen: Chosen) -> Environment:
     from runyard.sdk.environments.poetry_lock import read_poetry_lock
 
     folder = os.path.dirname(os.path.abspath(path))
     pyproject = _read_if_there(os.path.join(folder, "pyproject.toml"))
-    return _made(read_poetry_lock(_read(path), folder=folder, pyproject=pyproject))
+    return _made(read_poetry_lock(_read(path), folder=folder, pyproject=pyproject, chosen=chosen))
 
 
-def _pyproject(path: str) -> Environment:
+def _pyproject(path: str, chosen: Chosen) -> Environment:
     """Return the environment of a project: of the lock beside it, else of the versions that it allows."""
     from runyard.sdk.environments.uv_lock import find_lock
 
     folder = os.path.dirname(os.path.abspath(path))
     lock = find_lock(folder)
     if lock is not None:
-        return _of_uv(lock, folder)
+        return _of_uv(lock, folder, chosen)
     for name, reader in (("poetry.lock", _poetry_lock), ("pixi.lock", _pixi_lock)):
         if os.path.isfile(os.path.join(folder, name)):
-            return reader(os.path.join(folder, name))
+            return reader(os.path.join(folder, name), chosen)
     found = _read(path)
     if "pixi" in found.get("tool", {}):
-        return _of_pixi(found["tool"]["pixi"], folder)
-    return _unlocked(found, path, folder)
+        return _of_pixi(found["tool"]["pixi"], folder, chosen)
+    return _unlocked(found, path, folder, chosen)
 
 
-def _unlocked(found: Mapping[str, Any], path: str, folder: str) -> Environment:
-    from runyard.sdk.environments.poetry_lock import declared, project_name
+def _unlocked(found: Mapping[str, Any], path: str, folder: str, chosen: Chosen) -> Environment:
+    from runyard.sdk.environments.poetry_lock import declared, known_groups, project_name
 
     project, poetry = found.get("project"), found.get("tool", {}).get("poetry")
     if project is None and poetry is None:
@@ -194,11 +199,16 @@ def _unlocked(found: Mapping[str, Any], path: str, folder: str) -> Environment:
             why="It has neither [project] nor [tool.poetry].",
             hint="Write `[project]` with `dependencies = […]`, or name another file.",
         )
+    extras = {**(poetry or {}).get("extras", {}), **(project or {}).get("optional-dependencies", {})}
+    chosen.check(os.path.basename(path), extras=extras, groups=known_groups(found))
     if poetry and "dependencies" in poetry:
-        lines, python = declared(poetry), str(poetry["dependencies"].get("python", ""))
+        lines, python = declared(poetry, chosen), str(poetry["dependencies"].get("python", ""))
     else:
         lines, python = [], ""
     lines += _texts((project or {}).get("dependencies", []), f"{path}: dependencies")
+    optional = (project or {}).get("optional-dependencies", {})
+    lines += [line for one in chosen.extras for line in _texts(optional.get(one, []), f"{path}: {one}")]
+    lines += [line for one in chosen.groups for line in _group_lines(found.get("dependency-groups", {}), one, path)]
     python = str((project or {}).get("requires-python") or python)
     warn(f"{path} has no lock file, so the build chooses the versions. `uv lock` fixes them, for every run alike.")
     is_package = "build-system" in found and (poetry or {}).get("package-mode", True) is not False
@@ -206,29 +216,53 @@ def _unlocked(found: Mapping[str, Any], path: str, folder: str) -> Environment:
     return _made(Locked(project_name(found), [*own, *lines, *_indexes(found)], _python(python, path)))
 
 
-def _pixi_lock(path: str) -> Environment:
+def _group_lines(groups: Mapping[str, Any], name: str, path: str, above: Sequence[str] = ()) -> List[str]:
+    """Return the requirements of a dependency group, with those of the groups that it includes (PEP 735)."""
+    lines: List[str] = []
+    for one in groups.get(name, []) if name not in above else []:
+        if isinstance(one, dict) and "include-group" in one:
+            lines += _group_lines(groups, str(one["include-group"]), path, [*above, name])
+        else:
+            lines += _texts([one], f"{path}: the group {name}")
+    return lines
+
+
+def _pixi_lock(path: str, chosen: Chosen) -> Environment:
     from runyard.sdk.config.files import read_yaml  # few environments are pixi's
     from runyard.sdk.environments.pixi import read_pixi_lock
 
     folder = os.path.dirname(os.path.abspath(path))
-    return _made(read_pixi_lock(read_yaml(path), folder=folder, name=os.path.basename(folder)))
+    name, wanted = os.path.basename(folder), _pixi_choice(chosen)
+    return _made(read_pixi_lock(read_yaml(path), folder=folder, name=name, chosen=wanted))
 
 
-def _pixi_toml(path: str) -> Environment:
+def _pixi_toml(path: str, chosen: Chosen) -> Environment:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isfile(os.path.join(folder, "pixi.lock")):
-        return _pixi_lock(os.path.join(folder, "pixi.lock"))
-    return _of_pixi(_read(path), folder)
+        return _pixi_lock(os.path.join(folder, "pixi.lock"), chosen)
+    return _of_pixi(_read(path), folder, chosen)
 
 
-def _of_pixi(found: Mapping[str, Any], folder: str) -> Environment:
+def _pixi_choice(chosen: Chosen) -> str:
+    """Return the environment that is chosen; extras and groups are no notions of pixi's."""
+    if chosen.extras or chosen.groups or chosen.without_groups:
+        raise InvalidArgument(
+            "pixi's files have no extras and groups to choose from.",
+            why="Their features are gathered in environments.",
+            hint="Choose an environment: pixi_environment= or --pixi-environment.",
+        )
+    return chosen.pixi_environment
+
+
+def _of_pixi(found: Mapping[str, Any], folder: str, chosen: Chosen) -> Environment:
     from runyard.sdk.environments.pixi import read_pixi_project
 
+    wanted = _pixi_choice(chosen)
     warn(f"{folder} has no pixi.lock, so the build chooses the versions. `pixi lock` fixes them.")
-    return _made(read_pixi_project(found, folder=folder))
+    return _made(read_pixi_project(found, folder=folder, chosen=wanted))
 
 
-_READERS: Dict[str, Callable[[str], Environment]] = {
+_READERS: Dict[str, Callable[[str, Chosen], Environment]] = {
     "uv.lock": _uv_lock,
     "poetry.lock": _poetry_lock,
     "pyproject.toml": _pyproject,
@@ -286,7 +320,7 @@ def _read(path: str) -> TomlTable:
         with open(path, encoding="utf-8-sig") as file:
             return read_toml(file.read(_MAX_BYTES))
     except TomlError as error:
-        raise InvalidArgument(f"{path} is no TOML.", why=str(error), hint="Correct that line.") from error
+        raise InvalidArgument(f"{path} is no TOML.", why=str(error), hint="Correct that line.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(
             f"{path} cannot be read.", why=f"{error}.", hint=f"Look at it: `ls -l {path}`."

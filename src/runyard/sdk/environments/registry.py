@@ -12,7 +12,21 @@ import os
 import re
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, TypedDict, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+    TypedDict,
+    TypeVar,
+    Union,
+)
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.names import check_asset_name
@@ -257,6 +271,12 @@ def content_key(environment: Environment) -> str:
     return _digest(_definition(environment))
 
 
+def definition_of(environment: Environment) -> Tuple[Mapping[str, Any], str]:
+    """Return what is kept of an environment, and the digest of its content."""
+    definition = _definition(environment)
+    return definition, _digest(definition)
+
+
 def list_versions(workspace: Workspace, name: str) -> List[Asset]:
     """Return all versions of a registered environment, oldest first."""
     return workspace._client.assets.list(workspace.name, KIND, name=name)
@@ -363,7 +383,7 @@ def _definition(environment: Environment) -> Dict[str, Any]:
     try:
         json.dumps(definition, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise UserErrorException(f"The environment `{environment.name}` cannot be registered: {error}.") from error
+        raise UserErrorException(f"The environment `{environment.name}` cannot be registered: {error}.") from None
     return definition
 
 

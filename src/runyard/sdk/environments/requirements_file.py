@@ -187,7 +187,7 @@ def _text(path: str, asked_by: str) -> str:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_MAX_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserErrorException(f"The requirements file {path!r} cannot be read: {error}.") from error
+        raise UserErrorException(f"The requirements file {path!r} cannot be read: {error}.") from None
     if len(text) > _MAX_BYTES:
         raise UserErrorException(f"The requirements file {path!r} is longer than {_MAX_BYTES} characters.")
     return text

@@ -184,7 +184,7 @@ def _export(conda: str, conda_environment: str) -> object:
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_EXPORT_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserErrorException(f"`{' '.join(argv)}` did not work: {error}.") from error
+        raise UserErrorException(f"`{' '.join(argv)}` did not work: {error}.") from None
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise UserErrorException(

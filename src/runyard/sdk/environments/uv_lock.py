@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 from urllib.parse import parse_qs, urlsplit
 
-from runyard.core.errors import SubmitRejected
+from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.formats.python_range import plain_range
 from runyard.core.formats.toml import TomlTable
 from runyard.sdk.environments.lock_graph import (
+    ALWAYS,
+    NEVER,
     NO_DEPS,
+    NOTHING,
+    Chosen,
     Condition,
     Locked,
     reach,
@@ -22,7 +26,6 @@ from runyard.sdk.environments.lock_graph import (
 _OPEN_INDEX = re.compile(r"https://pypi[.]org/simple/?")  # of which every machine has a mirror, or itself
 _DEFAULT_GROUPS = ["dev"]
 _EXTRA = re.compile(r"extra\s*(==|!=)\s*'([^']*)'")
-_NEVER, _ALWAYS = "python_version < '0'", "python_version > '0'"
 _FOLDERS = ("editable", "directory", "virtual")
 
 
@@ -33,18 +36,27 @@ class _PackagePart(NamedTuple):
     extra: str = ""
 
 
-def read_uv_lock(lock: Mapping[str, Any], *, folder: str, project: str, pyproject: Mapping[str, Any]) -> Locked:
+def read_uv_lock(
+    lock: Mapping[str, Any], *, folder: str, project: str, pyproject: Mapping[str, Any], chosen: Chosen = NOTHING
+) -> Locked:
     """Return what the project in the folder `project` needs; `folder` holds the lock, and may be a workspace above it.
 
     Raises:
+        InvalidArgument: there is no such extra or group, or two of them exclude each other.
         SubmitRejected: the lock is of another project, or needs what cannot be installed here.
     """
     reader = _UvLock(lock, folder)
     root = reader.find_root(project)
-    groups = pyproject.get("tool", {}).get("uv", {}).get("default-groups", _DEFAULT_GROUPS)
-    start = [(_PackagePart(root), "")]
-    start += [place for group in _group_names(groups, reader.packages[root]) for place in reader.group(root, group)]
-    name = str(reader.packages[root].get("name", "project"))
+    package = reader.packages[root]
+    name = str(package.get("name", "project"))
+    known = {*package.get("dev-dependencies", {}), *pyproject.get("dependency-groups", {})}
+    extras = {*package.get("optional-dependencies", {}), *package.get("metadata", {}).get("provides-extras", [])}
+    chosen.check("uv.lock", extras=extras, groups=known)
+    groups = _groups(pyproject, package, chosen)
+    _check_conflicts(lock, name, extras=chosen.extras, groups=groups)
+    start = [(_PackagePart(root, extra), "") for extra in ["", *chosen.extras]]
+    reader.activate(name, extras=chosen.extras, groups=groups)
+    start += [place for group in groups for place in reader.group(root, group)]
     return Locked(name, reader.lines(start), plain_range(str(lock.get("requires-python", ""))))
 
 
@@ -56,16 +68,32 @@ def read_script_lock(lock: Mapping[str, Any], *, folder: str, name: str) -> Lock
     return Locked(name, reader.lines(start), plain_range(str(lock.get("requires-python", ""))))
 
 
-def _group_names(groups: Any, package: Mapping[str, Any]) -> List[str]:
+def _groups(pyproject: Mapping[str, Any], package: Mapping[str, Any], chosen: Chosen) -> List[str]:
+    """Return the default groups and those that are asked for, without those that are not wanted."""
     known = package.get("dev-dependencies", {})
-    return list(known) if groups == "all" else [group for group in groups if group in known]
+    defaults = pyproject.get("tool", {}).get("uv", {}).get("default-groups", _DEFAULT_GROUPS)
+    names = list(known) if defaults == "all" else [group for group in defaults if group in known]
+    return [group for group in dict.fromkeys([*names, *chosen.groups]) if group not in chosen.without_groups]
+
+
+def _check_conflicts(lock: Mapping[str, Any], name: str, *, extras: Sequence[str], groups: Sequence[str]) -> None:
+    for conflict in lock.get("conflicts", []):
+        ours = [one for one in conflict if one.get("package", name) == name]
+        both = [f"the extra `{one['extra']}`" for one in ours if one.get("extra") in extras]
+        both += [f"the group `{one['group']}`" for one in ours if one.get("group") in groups]
+        if len(both) > 1:
+            raise InvalidArgument(
+                f"{' and '.join(both)} of uv.lock exclude each other.",
+                why="`conflicts` in pyproject.toml says so.",
+                hint="Choose one of them; a default group is left out with without_groups= or --no-group.",
+            )
 
 
 class _UvLock:
     def __init__(self, lock: Mapping[str, Any], folder: str) -> None:
         self.packages: List[TomlTable] = list(lock.get("package", []))
         self._folder = folder
-        self._groups: List[str] = []
+        self._active: Set[str] = set()
         self._options: List[str] = []
 
     def find_root(self, project: str) -> int:
@@ -79,8 +107,12 @@ class _UvLock:
             hint="Type `uv lock` there.",
         )
 
+    def activate(self, project: str, *, extras: Iterable[str], groups: Iterable[str]) -> None:
+        """Note which extras and groups the markers of conflicting ones may count as active."""
+        for kind, names in (("extra", extras), ("group", groups)):
+            self._active.update(f"{kind}-{len(project)}-{project}-{name}" for name in names)
+
     def group(self, root: int, name: str) -> List[Tuple[_PackagePart, str]]:
-        self._groups.append(name)
         found = self.packages[root].get("dev-dependencies", {}).get(name, [])
         return [place for dependency in found for place in self.targets(dependency)]
 
@@ -106,11 +138,8 @@ class _UvLock:
             yield from self.targets(dependency)
 
     def _activity(self, match: re.Match[str]) -> str:
-        """Return the marker of an extra or a group that conflicts with another one: of these, our groups are active."""
-        is_active = any(
-            match.group(2).startswith("group-") and match.group(2).endswith(f"-{one}") for one in self._groups
-        )
-        return _ALWAYS if is_active == (match.group(1) == "==") else _NEVER
+        """Return the marker of an extra or a group that conflicts with another one."""
+        return ALWAYS if (match.group(2) in self._active) == (match.group(1) == "==") else NEVER
 
     def _find(self, dependency: Mapping[str, Any]) -> int:
         for index, package in enumerate(self.packages):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DEPLOYED = "AZUREML_MODEL_DIR"  # where a service finds its models
+MODELS = "azureml-models"  # the folder of all of them, below the app root
 
 
 def upload(client: Client, path: str, spec: ModelSpec, *, child_paths: Optional[Sequence[str]] = None) -> ModelSpec:
@@ -43,7 +44,11 @@ def upload(client: Client, path: str, spec: ModelSpec, *, child_paths: Optional[
     chosen = [(name, where) for name, where in found if not wanted or _is_wanted(name, wanted)]
     if not chosen:
         raise WebserviceException(f"There is no file in the model's folder `{path}`.")
-    files = [client.content.upload_file(where, name=stored_file_name(name)) for name, where in chosen]
+    with Progress("uploading the model", sum(os.path.getsize(where) for _, where in chosen)) as progress:
+        files = [
+            client.content.upload_file(where, name=stored_file_name(name), progress=progress.add)
+            for name, where in chosen
+        ]
     return replace(spec, path=stored_file_name(base), is_folder=is_folder, files=files)
 
 
@@ -77,16 +82,32 @@ def model_folder(name: str, version: Optional[int]) -> Optional[str]:
     Raises:
         WebserviceException: its folder does not hold exactly one file or folder.
     """
-    root = os.environ.get(DEPLOYED) or "azureml-models"
-    root = os.path.join(root, plain_form(name))
-    versions = _versions(root)
-    if not versions or (version is not None and version not in versions):
-        return None
-    folder = os.path.join(root, str(version if version is not None else max(versions)))
-    entries = os.listdir(folder)
-    if len(entries) != 1:
-        raise WebserviceException(f"`{folder}` must hold one file or folder, the model; it holds {len(entries)}.")
-    return os.path.join(folder, entries[0])
+    for deployed in _deployed_roots():
+        root = os.path.join(deployed, plain_form(name))
+        versions = _versions(root)
+        if versions and (version is None or version in versions):
+            folder = os.path.join(root, str(version if version is not None else max(versions)))
+            entries = os.listdir(folder)
+            if len(entries) != 1:
+                raise WebserviceException(
+                    f"`{folder}` must hold one file or folder, the model; it holds {len(entries)}."
+                )
+            return os.path.join(folder, entries[0])
+    return None
+
+
+def _deployed_roots() -> Iterator[str]:
+    """Yield the folders that may hold `NAME/VERSION`.
+
+    AZUREML_MODEL_DIR is such a folder where a service has several models, and one model's own folder where it has one.
+    """
+    deployed, app_root = os.environ.get(DEPLOYED), os.environ.get("AML_APP_ROOT")
+    if deployed:
+        yield deployed
+        yield os.path.dirname(os.path.dirname(os.path.abspath(deployed)))
+    if app_root:
+        yield os.path.join(app_root, MODELS)
+    yield MODELS
 
 
 def _versions(folder: str) -> Sequence[int]:
@@ -123,15 +144,16 @@ def matches(
 ) -> bool:
     """Whether a model has all that is asked for; `tags` and `properties` are `['key', ['key', 'value'], …]`."""
     return (
-        _has_all(spec.tags, tags)
-        and _has_all(spec.properties, properties)
+        has_all(spec.tags, tags)
+        and has_all(spec.properties, properties)
         and run_id in (None, spec.run_id)
         and framework in (None, spec.framework)
         and (dataset_id is None or any(dataset == dataset_id for _, dataset in spec.datasets))
     )
 
 
-def _has_all(values: Mapping[str, str], wanted: Search) -> bool:
+def has_all(values: Mapping[str, str], wanted: Search) -> bool:
+    """Whether tags or properties have all of `['key', ['key', 'value'], …]`."""
     if isinstance(wanted, Mapping):
         return all(values.get(str(key)) == str(value) for key, value in wanted.items())
     return all(_has(values, one) for one in wanted or ())

@@ -10,12 +10,16 @@ from runyard.core.errors import NotFound
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import check_texts, note_without_effect, user_name
-from runyard.sdk.errors import raises_azure_errors, translates, unsupported
+from runyard.sdk.errors import azure_error, raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
-from runyard.sdk.models.files import download, matches, model_folder, plain_form, upload
+from runyard.sdk.models.files import MODELS, download, matches, model_folder, plain_form, upload
 
 if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
+    from runyard.sdk.serving.inference_config import InferenceConfig
+    from runyard.sdk.serving.package import ModelPackage
+    from runyard.sdk.serving.profile import ModelProfile
+    from runyard.sdk.webservices.webservice import Webservice
     from runyard.sdk.workspaces.workspace import Workspace
 
 SAMPLE_INPUT, SAMPLE_OUTPUT = "sample input", "sample output"  # what a dataset of a model is for
@@ -212,7 +216,7 @@ class Model(AzureClass):
             return deployed
         workspace = _workspace or _present_workspace()
         model = Model(workspace, model_name, version=version)
-        folder = os.path.join("azureml-models", plain_form(model.name), str(model.version))
+        folder = os.path.join(MODELS, plain_form(model.name), str(model.version))
         return model.download(folder, exist_ok=True)
 
     @staticmethod
@@ -267,6 +271,131 @@ class Model(AzureClass):
             tags_set=_texts("tags", add_tags),
             tags_remove=list(remove_tags or ()),
             properties_add=_texts("properties", add_properties),
+        )
+
+    @staticmethod
+    @translates
+    def deploy(
+        workspace: Workspace,
+        name: str,
+        models: Sequence[Any],
+        inference_config: Optional[InferenceConfig] = None,
+        deployment_config: Any = None,
+        deployment_target: Any = None,
+        overwrite: bool = False,
+        show_output: bool = False,
+    ) -> Webservice:
+        """Serve models under a name and return the service at once: `wait_for_deployment()` waits until it answers.
+
+        Args:
+            workspace: of the models and the service.
+            name: 3 to 32 small letters, digits and dashes.
+            models: Model objects, ids (`name:version`) or paths of files.
+            inference_config: the entry script and its environment; None for a model whose framework serves it.
+            deployment_config: what LocalWebservice, AciWebservice, AksWebservice or AksEndpoint.deploy_configuration
+                returns.
+            deployment_target: the compute target that replicas run on; by default they run beside the server.
+            overwrite: deploy a new revision of a service of that name.
+            show_output: print the configuration.
+
+        Raises:
+            WebserviceException: it cannot be served, or its name is taken and `overwrite` is not set.
+        """
+        from runyard.sdk.webservices.ways import deploy_model  # few scripts deploy
+
+        return deploy_model(
+            workspace,
+            name,
+            models,
+            inference_config,
+            deployment_config,
+            deployment_target,
+            overwrite,
+            show_output,
+        )
+
+    @staticmethod
+    def print_configuration(
+        models: Sequence[Any], inference_config: Any, deployment_config: Any, deployment_target: Any
+    ) -> None:
+        """Print what `deploy` would do."""
+        from runyard.sdk.webservices.ways import print_plan  # as above
+
+        print_plan(models, inference_config, deployment_config, deployment_target)
+
+    @staticmethod
+    @translates
+    def package(
+        workspace: Workspace,
+        models: Sequence[Any],
+        inference_config: Optional[InferenceConfig] = None,
+        generate_dockerfile: bool = False,
+        image_name: Optional[str] = None,
+        image_label: Optional[str] = None,
+    ) -> ModelPackage:
+        """Put models, script and environment into a folder that answers requests anywhere, or into an image of it.
+
+        Args:
+            workspace: of the models.
+            models: Model objects, ids (`name:version`) or paths of files.
+            inference_config: the entry script and its environment; None for a model whose framework serves it.
+            generate_dockerfile: make a folder, which `save` writes; else an image, with podman or docker.
+            image_name: of the image; without one it is `package`.
+            image_label: its tag; without one the time.
+
+        Raises:
+            WebserviceException: it cannot be served, or no image can be built here.
+        """
+        from runyard.sdk.serving.package import make_package  # few scripts make packages
+
+        return make_package(
+            workspace,
+            models,
+            inference_config,
+            generate_dockerfile=generate_dockerfile,
+            image_name=image_name,
+            image_label=image_label,
+        )
+
+    @staticmethod
+    @translates
+    def profile(
+        workspace: Workspace,
+        profile_name: str,
+        models: Sequence[Any],
+        inference_config: InferenceConfig,
+        input_dataset: Any,
+        cpu: Optional[float] = None,
+        memory_in_gb: Optional[float] = None,
+        description: Optional[str] = None,
+    ) -> ModelProfile:
+        """Find out how fast models answer and what they need: a run replays requests against a service of its own.
+
+        Args:
+            workspace: of the models.
+            profile_name: what the profile is called.
+            models: Model objects, ids (`name:version`) or paths of files.
+            inference_config: the entry script and its environment.
+            input_dataset: a TabularDataset with one column of text: the body of a request in each row.
+            cpu: 0.1 to 3.5; that many worker processes, rounded up.
+            memory_in_gb: 0.1 to 15; shown beside what was used.
+            description: what it is for.
+
+        Raises:
+            UserErrorException: the dataset or a number cannot be.
+            WebserviceException: the models cannot be served.
+        """
+        from runyard.sdk.serving.profile import start_profile  # few scripts make profiles
+
+        return start_profile(
+            workspace,
+            profile_name,
+            models,
+            inference_config,
+            input_dataset,
+            cpu=cpu,
+            memory_in_gb=memory_in_gb,
+            description=description,
         )
 
     def delete(self) -> None:
@@ -370,7 +499,7 @@ def _find(
         if version is not None or not (tags or properties or run_id or framework):
             return calls.get(workspace.name, name, version=None if version is None else int(version))
     except NotFound as error:
-        raise WebserviceException(str(error)) from error
+        raise azure_error(error, WebserviceException) from None
     versions = calls.list(workspace.name, name=name)
     found = [one for one in versions if matches(one.spec, tags, properties, run_id=run_id, framework=framework)]
     if not found:

@@ -367,7 +367,7 @@ def read_run_configuration(config: RunConfiguration, place: FilePosition) -> Non
     except UserErrorException as error:
         if type(error) is not UserErrorException:  # about another file, which it names itself
             raise
-        raise UserErrorException(f"{place.file}: {error.message}") from error
+        raise UserErrorException(f"{place.file}: {error.message}") from None
 
 
 def _data_references(found: Dict[str, Any]) -> Dict[str, Any]:
@@ -387,7 +387,7 @@ def _text(plain: Dict[str, Any]) -> str:
     try:
         return dump(plain)
     except TypeError as error:
-        raise UserErrorException(f"This run configuration cannot be saved: {error}") from error
+        raise UserErrorException(f"This run configuration cannot be saved: {error}") from None
 
 
 def _argument(value: Any) -> Any:

@@ -158,7 +158,7 @@ class SubmittedRun(ScriptRun):
         try:
             job = self._context.read_job()
         except (OSError, ValueError) as error:
-            raise azure_error(_unreadable(self._run_id, error)) from error
+            raise azure_error(_unreadable(self._run_id, error)) from None
         self._client: Client = get_run_client(job)
         self._experiment = Experiment._known(Workspace._inside_run(self._client, job["workspace"]), job["experiment"])
         return self.__dict__[name]

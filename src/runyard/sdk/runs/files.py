@@ -248,8 +248,8 @@ def _put(
     file = client.content.upload_file(source, name=name, progress=progress)
     try:
         client.runs.put_file(run_id, file, replace=replace)
-    except Conflict as error:
-        raise _conflict(run_id, name) from error
+    except Conflict:
+        raise _conflict(run_id, name) from None
 
 
 def _conflict(run_id: str, name: str) -> Conflict:
@@ -305,8 +305,8 @@ def take_snapshot(run: Run, path: Union[str, os.PathLike[str]]) -> str:
     properties = {name: value for name, value in source.properties.items() if name not in run._facts.properties}
     try:
         run._update(properties_add=properties, snapshot_id=source.snapshot_id)
-    except Conflict as error:
-        raise _has_snapshot(run) from error
+    except Conflict:
+        raise _has_snapshot(run) from None
     store_git_patch(run._client, run.id, source)
     return source.snapshot_id
 

@@ -41,7 +41,7 @@ def read_image(path: Union[str, os.PathLike[str]]) -> bytes:
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
-        raise UserErrorException(f"The image {os.fspath(path)!r} cannot be read: {error.strerror or error}.") from error
+        raise UserErrorException(f"The image {os.fspath(path)!r} cannot be read: {error.strerror or error}.") from None
     if not _IS_IMAGE.match(content):
         raise AzureMLException(
             f"The file {os.fspath(path)!r} is not recognised as an image (it starts with {content[:8]!r}). "
@@ -91,7 +91,7 @@ def json_bytes(name: str, value: Union[str, Mapping[str, Any]]) -> bytes:
             )
         return json.dumps(dict(document), default=_plain_number).encode()
     except (TypeError, ValueError) as error:
-        raise UserErrorException(f"The value of the metric `{name}` is not JSON: {error}.") from error
+        raise UserErrorException(f"The value of the metric `{name}` is not JSON: {error}.") from None
 
 
 def _plain_number(value: Any) -> Any:

@@ -63,6 +63,6 @@ def _checked(what: str, text: str) -> str:
         raise UserErrorException(f"{what} holds a NUL character, which no command line can carry: {text!r:.100}.")
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserErrorException(f"{what} is not valid text: {text!r:.100}.") from error
+    except UnicodeEncodeError:
+        raise UserErrorException(f"{what} is not valid text: {text!r:.100}.") from None
     return text

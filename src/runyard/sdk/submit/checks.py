@@ -167,7 +167,7 @@ def check_target(workspace: Workspace, spec: RunSpec) -> None:
     try:
         target = workspace._client.compute.get(workspace.name, spec.target)
     except NotFound as error:
-        raise SubmitRejected(error.what, why=f"{error.why} `local` is this machine.", hint=error.hint) from error
+        raise SubmitRejected(error.what, why=f"{error.why} `local` is this machine.", hint=error.hint) from None
     nodes = spec.distribution.node_count
     if 0 < target.spec.max_nodes < nodes:  # 0: only the cluster knows
         raise SubmitRejected(

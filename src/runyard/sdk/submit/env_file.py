@@ -33,7 +33,7 @@ def read_env_file(path: str) -> Dict[str, str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_MAX_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"`{path}` cannot be read.", why=f"{error}.", hint=f"`ls -l {path}`") from error
+        raise InvalidArgument(f"`{path}` cannot be read.", why=f"{error}.", hint=f"`ls -l {path}`") from None
     return _Lines(text, path).read()
 
 

@@ -12,9 +12,10 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.specs import DEFAULT_TIME_LIMIT_S
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.lock_graph import Chosen
 from runyard.sdk.environments.projects import environment_of_file, environment_of_script, lock_in
 from runyard.sdk.environments.sources import from_image
-from runyard.sdk.run_config.resources import read_resources
+from runyard.sdk.run_config.resources import Resources, read_resources
 from runyard.sdk.run_config.run_configuration import (
     DockerConfiguration,
     MpiConfiguration,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow")
 _INLINE = ("pip", "conda", "channels", "python", "image", "dockerfile", "variables")
+_OF_FILE = ("file", "extras", "groups", "without_groups", "pixi_environment")
 
 
 @dataclass
@@ -41,7 +43,11 @@ class JobSettings:
     arguments: Sequence[str] = ()
     source: Optional[str] = None
     python: Optional[str] = None
-    environment: Union[str, Mapping[str, Any], None] = None  # a name, a file, or packages
+    environment: Union[str, Mapping[str, Any], Environment, None] = None  # a name, a file, packages, or itself
+    extras: Sequence[str] = ()  # of the project whose file the environment is
+    groups: Sequence[str] = ()
+    without_groups: Sequence[str] = ()
+    pixi_environment: Optional[str] = None
     image: Optional[str] = None
     target: Optional[str] = None
     nodes: Optional[int] = None
@@ -50,7 +56,7 @@ class JobSettings:
     workers: Optional[int] = None
     parameter_servers: Optional[int] = None
     gpus: Optional[int] = None  # of each node
-    resources: Mapping[str, str] = field(default_factory=dict)
+    resources: Union[Mapping[str, str], Resources] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     env_file: List[str] = field(default_factory=list)
     keep: List[str] = field(default_factory=list)
@@ -59,6 +65,7 @@ class JobSettings:
     tags: Mapping[str, str] = field(default_factory=dict)
     max_attempts: Optional[int] = None
     time_limit: Optional[int] = None
+    debug: Optional[int] = None  # the port at which the script waits for a debugger
     sweep: Optional[Mapping[str, Any]] = None
 
     def overridden(self, other: JobSettings) -> JobSettings:
@@ -70,7 +77,7 @@ class JobSettings:
         for name, value in vars(other).items():
             if isinstance(value, Mapping) and isinstance(found[name], Mapping):
                 found[name] = {**found[name], **value}
-            elif name in ("env_file", "keep"):
+            elif name in ("env_file", "keep", "extras", "groups", "without_groups"):
                 found[name] = [*found[name], *value]
             elif value is not None and value not in ((), []):
                 found[name] = value
@@ -95,7 +102,9 @@ def plan_job(job: JobSettings) -> PlannedJob:
     """
     entry = find_entry(job.script, module=job.module, command=job.command, arguments=job.arguments, source=job.source)
     notes: List[str] = []
-    environment = _environment(job, entry, notes.append)
+    environment = choose_environment(job, entry, notes.append)
+    if job.debug is not None:
+        entry = _debugged(job, entry, job.debug, notes)
     in_container = bool(environment is not None and environment.docker.enabled)
     config = ScriptRunConfig(
         source_directory=entry.source,
@@ -109,7 +118,7 @@ def plan_job(job: JobSettings) -> PlannedJob:
         docker_runtime_config=DockerConfiguration(use_docker=True) if in_container else None,
         max_attempts=job.max_attempts or 1,
         keep=job.keep,
-        resources=read_resources(job.resources),
+        resources=job.resources if isinstance(job.resources, Resources) else read_resources(job.resources),
     )
     if job.framework == "tensorflow" and job.nodes:
         config.run_config.node_count = job.nodes
@@ -118,6 +127,15 @@ def plan_job(job: JobSettings) -> PlannedJob:
     config.run_config.environment_variables.update({**_of_files(job.env_file), **job.variables})
     experiment = job.experiment or _experiment_name(entry.name)
     return PlannedJob(_swept(job, config), experiment, dict(job.tags) or None, job.display_name or "", notes)
+
+
+def _debugged(job: JobSettings, entry: Entry, port: int, notes: List[str]) -> Entry:
+    from runyard.sdk.submit.debugging import how_to_attach, under_debugger  # few jobs are debugged
+
+    tasks = (job.nodes or 1) * (job.processes or 1)
+    found = under_debugger(entry, port, processes=max(tasks, (job.workers or 1) + (job.parameter_servers or 0)))
+    notes += how_to_attach(entry, port, job.target or "local")
+    return found
 
 
 def _of_files(paths: List[str]) -> Dict[str, str]:
@@ -136,18 +154,32 @@ def _swept(job: JobSettings, config: ScriptRunConfig) -> Union[ScriptRunConfig, 
     return make_sweep(job.sweep, config)
 
 
-def _environment(job: JobSettings, entry: Entry, note: Callable[[str], None]) -> Optional[Environment]:
+def choose_environment(job: JobSettings, entry: Entry, note: Callable[[str], None]) -> Optional[Environment]:
     """Return the environment that is named, else that of the script's header, else of the active virtual environment.
 
-    None: the Python that runs this.
+    None: the Python that runs this. `entry` is what the environment is for, also the script of a web service.
+
+    Raises:
+        InvalidArgument: what is said contradicts itself, or names what is not there.
     """
     if job.python and job.environment:
         raise InvalidArgument(
             "Both a Python and an environment are given.", hint="Name one: --python or --environment."
         )
+    chosen = Chosen(job.extras, job.groups, job.without_groups, job.pixi_environment or "")
     if job.environment is not None:
-        found = _inline(job.environment) if isinstance(job.environment, Mapping) else _named(job.environment)
+        if isinstance(job.environment, Environment):
+            found = job.environment if job.image is None else job.environment.clone(job.environment.name)
+        elif isinstance(job.environment, Mapping):
+            found = _inline(job.environment, chosen)
+        else:
+            found = _named(job.environment, chosen)
         return found if job.image is None else _on_image(found, job.image)
+    if any(chosen):
+        raise InvalidArgument(
+            "Extras, groups and pixi's environments are chosen of a project's file, and none is named.",
+            hint="Name it: `--environment uv.lock --extra gpu`.",
+        )
     if job.image is not None:
         return _on_image(None, job.image)
     if job.python:
@@ -164,8 +196,8 @@ def _environment(job: JobSettings, entry: Entry, note: Callable[[str], None]) ->
     return _active()
 
 
-def _named(name: str) -> Environment:
-    found = environment_of_file(name)
+def _named(name: str, chosen: Chosen) -> Environment:
+    found = environment_of_file(name, chosen)
     if found is not None:
         return found
     from runyard.sdk.workspaces.workspace import Workspace  # a file needs no server
@@ -184,16 +216,24 @@ def _on_image(environment: Optional[Environment], image: str) -> Environment:
     return made
 
 
-def _inline(found: Mapping[str, Any]) -> Environment:
-    """Return the environment that a job file writes out.
+def _inline(found: Mapping[str, Any], chosen: Chosen) -> Environment:
+    """Return the environment that a job file writes out, or chooses of a project's file.
 
     Raises:
         InvalidArgument: a key that is not known.
     """
+    if "file" in found:
+        return _of_project_file(found, chosen)
+    if any(chosen):
+        raise InvalidArgument(
+            "Extras, groups and pixi's environments are chosen of a project's file, and the job lists packages.",
+            hint="environment: {file: uv.lock, extras: [gpu]}",
+        )
     for key in found:
         if key not in _INLINE:
             raise InvalidArgument(
-                f"`environment` has no key `{key}`.", hint=f"It may have {', '.join(_INLINE)}, or be a name or a file."
+                f"`environment` has no key `{key}`.",
+                hint=f"It may have {', '.join(_INLINE)}, or {', '.join(_OF_FILE)}, or be a name or a file.",
             )
     environment = Environment("inline")
     made = CondaDependencies.create(
@@ -211,6 +251,23 @@ def _inline(found: Mapping[str, Any]) -> Environment:
     if found.get("image") or found.get("dockerfile"):
         environment.python.user_managed_dependencies = not (found.get("pip") or found.get("conda"))
     return _on_image(environment, str(found["image"])) if found.get("image") else environment
+
+
+def _of_project_file(found: Mapping[str, Any], chosen: Chosen) -> Environment:
+    """Return the environment of `{file: uv.lock, extras: […]}`; the command line's choice is added."""
+    for key in found:
+        if key not in _OF_FILE:
+            raise InvalidArgument(
+                f"`environment` has no key `{key}` beside `file`.", hint=f"It may have {', '.join(_OF_FILE[1:])}."
+            )
+    lists = {key: _texts(found.get(key), f"environment.{key}") for key in _OF_FILE[1:4]}
+    both = Chosen(
+        [*lists["extras"], *chosen.extras],
+        [*lists["groups"], *chosen.groups],
+        [*lists["without_groups"], *chosen.without_groups],
+        chosen.pixi_environment or str(found.get("pixi_environment") or ""),
+    )
+    return _named(str(found["file"]), both)
 
 
 def _python_version(value: Any) -> Optional[str]:

@@ -108,8 +108,9 @@ class _JobFile:
             return path if os.path.exists(path) or value.endswith((".txt", ".lock", ".toml", *ENDINGS)) else value
         if isinstance(value, Mapping):
             found = dict(value)
-            if isinstance(found.get("dockerfile"), str):
-                found["dockerfile"] = self.path(found["dockerfile"])
+            for name in ("dockerfile", "file"):
+                if isinstance(found.get(name), str):
+                    found[name] = self.path(found[name])
             return found
         raise self._wrong(key, value, "a name, a file, or packages: `pip: [numpy]`")
 

@@ -119,7 +119,7 @@ def _policy(found: Any) -> EarlyTerminationPolicy:
     try:
         return _POLICIES[str(name)](**{str(key): value for key, value in dict(options or {}).items()})
     except TypeError as error:
-        raise InvalidArgument(f"The policy `{name}` cannot have these settings.", why=f"{error}.") from error
+        raise InvalidArgument(f"The policy `{name}` cannot have these settings.", why=f"{error}.") from None
 
 
 def _known(name: str, names: Sequence[str], what: str) -> None:

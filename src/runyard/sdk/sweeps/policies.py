@@ -35,7 +35,7 @@ class EarlyTerminationPolicy(AzureClass):
         try:
             self._meant = known[name](**(properties or {}))
         except TypeError as error:
-            raise HyperDriveConfigException(f"The properties {properties!r} do not fit {name}: {error}.") from error
+            raise HyperDriveConfigException(f"The properties {properties!r} do not fit {name}: {error}.") from None
         self.NAME = name
 
     def properties(self) -> Dict[str, Any]:

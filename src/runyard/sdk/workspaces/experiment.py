@@ -33,6 +33,7 @@ class Experiment(AzureClass):
         self._name = check_experiment_name(name)
         self._client = workspace._client
         self._record: Optional[records.Experiment] = self._client.experiments.put(workspace.name, name)
+        self._name = self._record.name  # the text may be its title
 
     @classmethod
     def _known(cls, workspace: Workspace, name: str, record: Optional[records.Experiment] = None) -> Experiment:
@@ -48,6 +49,11 @@ class Experiment(AzureClass):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def title(self) -> str:
+        """Another text that it is shown and found by, which MLflow's clients may give it; else its name."""
+        return self._facts.shown_name
 
     @property
     def id(self) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 
 from runyard.core.errors import NotFound
 from runyard.core.names import check_workspace_name
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.config.texts import check_texts, note_without_effect, warn_once
-from runyard.sdk.errors import azure_error, raises_azure_errors, unsupported
+from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import ProjectSystemException, UserErrorException, WorkspaceException
 from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, get_client, read_config, write_config
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from runyard.sdk.environments.environment import Environment
     from runyard.sdk.models.model import Model
     from runyard.sdk.runs.run import Run
+    from runyard.sdk.serving.images import Image
+    from runyard.sdk.webservices.webservice import Webservice
     from runyard.sdk.workspaces.experiment import Experiment
     from runyard.sdk.workspaces.keyvault import Keyvault
 
@@ -202,7 +204,7 @@ class Workspace(AzureClass):
         try:
             get_client().workspaces.get(name)
         except NotFound as error:
-            raise azure_error(error, WorkspaceNotFound) from error
+            raise azure_error(error, WorkspaceNotFound) from None
         note_without_effect(
             {"subscription_id": subscription_id, "resource_group": resource_group, "location": location, "id": id}
         )
@@ -271,8 +273,6 @@ class Workspace(AzureClass):
 
         return CallableDict((target.name, target) for target in ComputeTarget.list(self))
 
-    # What this version cannot register is not there: these are empty, and `name in ws.webservices` is an honest no.
-
     @property
     def datasets(self) -> CallableDict[AnyDataset]:
         """The latest version of each registered dataset, by name."""
@@ -295,12 +295,18 @@ class Workspace(AzureClass):
         return CallableDict((model.name, model) for model in Model.list(self, latest=True))
 
     @property
-    def webservices(self) -> CallableDict[Any]:
-        return CallableDict()
+    def webservices(self) -> CallableDict[Webservice]:
+        """The web services by name, local ones left out."""
+        from runyard.sdk.webservices.webservice import Webservice  # as above
+
+        return CallableDict((service.name, service) for service in Webservice.list(self))
 
     @property
-    def images(self) -> CallableDict[Any]:
-        return CallableDict()
+    def images(self) -> CallableDict[Image]:
+        """The latest version of each image, by name."""
+        from runyard.sdk.serving.images import Image  # as above
+
+        return CallableDict((image.name, image) for image in reversed(Image.list(self)))
 
     @property
     def linked_services(self) -> CallableDict[Any]:
@@ -344,9 +350,15 @@ class Workspace(AzureClass):
 
         return Keyvault(self)
 
-    def get_mlflow_tracking_uri(self, with_auth: bool = False) -> NoReturn:
-        """Raises: UserErrorException, as Azure's does where azureml-mlflow is not installed."""
-        unsupported("`Workspace.get_mlflow_tracking_uri`", hint="Log with run.log() and its like, or leave MLflow out.")
+    def get_mlflow_tracking_uri(self, _with_auth: bool = False) -> str:
+        """Return the address of this workspace for `mlflow.set_tracking_uri`; MLflow finds our plug-in for it.
+
+        Raises:
+            UserErrorException: MLflow is not installed.
+        """
+        from runyard.sdk.workspaces.tracking import tracking_uri_of  # as above
+
+        return tracking_uri_of(self)
 
     def delete(self, delete_dependent_resources: bool = False, no_wait: bool = False) -> None:
         """Delete the workspace with its experiments, runs and what is registered in it, for good.

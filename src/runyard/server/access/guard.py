@@ -109,7 +109,7 @@ def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
         return 415, InvalidArgument("Compressed requests are not taken.", hint="Send the body as it is.")
     if scope["method"] not in SAFE_METHODS and _media_type(headers) not in _TYPES and not _is_artifact(scope):
         kinds = " or ".join(kind.decode() for kind in _TYPES)
-        return 415, InvalidArgument("The request's content type is not one of ours.", hint=f"Send {kinds}.")
+        return 415, InvalidArgument("The request has a content type that no route takes.", hint=f"Send {kinds}.")
     return None
 
 

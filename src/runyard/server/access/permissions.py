@@ -69,6 +69,7 @@ class Reach(Enum):
     SERVER = "yes"
     CONTENT = "what its own run and files name"
     WORKSPACE = "its own workspace, while live"
+    WORKSPACE_OWN = "what its user owns in its own workspace, while live"
     SHIP = "its own run and those below, in old attempts too"
     NODE = "its own run, in old attempts too"
     REPORT = "its own run"
@@ -109,12 +110,18 @@ RIGHTS: Final[dict[str, Right]] = {
     "update_experiment": Right("archive and tag an experiment", "experiment", USER, own=True),
     "delete_experiment": Right("delete and restore an experiment with its runs", "experiment", USER, own=True),
     "put_asset": Right("register environments, datasets, datastores and models", "asset", USER, Reach.WORKSPACE),
-    "change_asset": Right("change and delete environments, datasets, datastores and models", "asset", USER, own=True),
+    "change_asset": Right("change and delete environments, datasets and datastores", "asset", USER, own=True),
+    "change_model": Right("change, alias and delete models", "model", USER, Reach.WORKSPACE_OWN, own=True),
+    "put_service": Right("deploy web services", "web service", USER, Reach.WORKSPACE),
+    "change_service": Right(
+        "change and delete web services, and read their keys", "web service", USER, Reach.WORKSPACE_OWN, own=True
+    ),
     "put_data": Right("write files of a datastore", "datastore", USER, Reach.WORKSPACE),
     "read_secret": Right("read secrets that name them as a reader", "secret", USER, Reach.WORKSPACE),
     "change_secret": Right("set and delete a secret, and say who reads it", "secret", USER, own=True),
     "change_target": Right("change compute targets", "compute target", ADMIN),
     "create_run": Right("submit runs", "run", USER, Reach.CHILD),
+    "import_runs": Right("import runs of another tracker, with their ids and times", "run", ADMIN),
     "plan_run": Right("plan a submit", "run", USER),
     "resubmit_run": Right("submit a run again, as their own", "run", USER),
     "change_runs": Right("change many runs at once, each as far as it may be", "run", USER),
@@ -165,7 +172,8 @@ def authorize(
     if right is None:
         raise ValueError(f"{verb!r} is not a verb of permissions.py")
     if isinstance(principal, RunPrincipal):
-        if not _run_may(principal, verb, right.run, run_id, workspace, store):
+        is_foreign = right.run is Reach.WORKSPACE_OWN and owner is not UNOWNED and owner != principal.user
+        if is_foreign or not _run_may(principal, verb, right.run, run_id, workspace, store):
             raise _not_for_run(principal, verb, run_id or workspace)
     elif isinstance(principal, UserPrincipal):
         if ROLES.index(principal.role) > ROLES.index(right.role):
@@ -205,7 +213,7 @@ def _run_may(
         return False
     if reach in (Reach.SERVER, Reach.CONTENT):
         return True
-    if reach is Reach.WORKSPACE:
+    if reach in (Reach.WORKSPACE, Reach.WORKSPACE_OWN):
         return workspace == principal.workspace and _is_live(own, principal, store)
     if run_id is None:
         return False
@@ -247,6 +255,8 @@ def _is_family(run_id: str, principal: RunPrincipal, store: RunRecords) -> bool:
 
 def _not_for_run(principal: RunPrincipal, verb: str, what: str | None) -> NotAllowed:
     why = f"It belongs to run `{principal.run_id}`: it writes that run and those below, and reads their relatives."
+    if RIGHTS[verb].run is Reach.WORKSPACE_OWN:
+        why = f"It changes those of its user in workspace `{principal.workspace}`, until run `{principal.run_id}` ends."
     if RIGHTS[verb].run is Reach.WORKSPACE:
         why = f"It reaches workspace `{principal.workspace}` alone, until run `{principal.run_id}` ends."
     if not principal.is_backed:

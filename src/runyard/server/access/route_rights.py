@@ -42,9 +42,24 @@ DELETE /environments/{key}                                 manage_environments
 GET /workspaces/{workspace}/models                         read_workspace
 GET /workspaces/{workspace}/models/{name}                  read_workspace
 POST /workspaces/{workspace}/models/{name}                 put_asset read_run
-PATCH /workspaces/{workspace}/models/{name}/{version}      change_asset
-DELETE /workspaces/{workspace}/models/{name}/{version}     change_asset
+PATCH /workspaces/{workspace}/models/{name}/{version}      change_model
+DELETE /workspaces/{workspace}/models/{name}/{version}     change_model
 GET /workspaces/{workspace}/models/{name}/{version}/files/{path} read_workspace
+POST /workspaces/{workspace}/imports/known                 import_runs
+POST /workspaces/{workspace}/imports/runs                  import_runs
+POST /workspaces/{workspace}/imports/assets                import_runs
+GET /workspaces/{workspace}/services                       read_workspace
+GET /workspaces/{workspace}/services/{name}                read_workspace
+POST /workspaces/{workspace}/services/{name}               put_service change_service
+PATCH /workspaces/{workspace}/services/{name}              change_service
+DELETE /workspaces/{workspace}/services/{name}             change_service
+POST /workspaces/{workspace}/services/{name}/rollback      change_service
+GET /workspaces/{workspace}/services/{name}/keys           change_service
+POST /workspaces/{workspace}/services/{name}/keys          change_service
+POST /workspaces/{workspace}/services/{name}/token         change_service
+GET /workspaces/{workspace}/services/{name}/log            read_workspace
+GET /workspaces/{workspace}/services/{name}/openapi        read_workspace
+POST /workspaces/{workspace}/services/{name}/try           change_service
 GET /workspaces/{workspace}/secrets                        read_secret
 GET /workspaces/{workspace}/secrets/{name}                 read_secret
 PUT /workspaces/{workspace}/secrets/{name}                 change_secret
@@ -64,6 +79,7 @@ POST /runs/plan                                            plan_run
 GET /runs/{run_id}/plan                                    read_run
 GET /runs/{run_id}/sweep                                   read_run
 GET /workspaces/{workspace}/runs                           list_runs
+GET /workspaces/{workspace}/runs/named                     list_runs read_run
 GET /workspaces/{workspace}/table                          list_runs
 GET /workspaces/{workspace}/columns                        list_runs
 GET /workspaces/{workspace}/groups                         list_runs

@@ -53,7 +53,7 @@ class Vault:
             raise NotFound(f"There is no secret `{name}` in workspace `{workspace}`.", hint="Set its value first.")
         document = dict(known.document) if known is not None else {READERS: []}
         if value is not None:
-            document["sealed"] = self._seal(workspace, name, value)
+            document["sealed"] = self.seal(workspace, name, value)
         if readers is not None:
             document[READERS] = sorted(set(readers))
         if known is None:
@@ -80,7 +80,7 @@ class Vault:
                 why=f"Known here: {', '.join(self.list_names(workspace)) or 'none yet'}.",
                 hint=f"Set it: `runyard secrets set {name}`.",
             ) from None
-        return self._open(workspace, name, str(asset.document.get("sealed", "")))
+        return self.open(workspace, name, str(asset.document.get("sealed", "")))
 
     def _find(self, workspace: str, name: str) -> Asset | None:
         return next(iter(self._store.list_assets(workspace, KIND, name=name)), None)
@@ -92,7 +92,8 @@ class Vault:
         """Twice is fine."""
         self._store.delete_asset(workspace, KIND, check_secret_name(name))
 
-    def _seal(self, workspace: str, name: str, value: str) -> str:
+    def seal(self, workspace: str, name: str, value: str) -> str:
+        """Return the value as it may be stored; it opens in that place alone."""
         # Loaded with the first secret: most servers have none.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -100,7 +101,12 @@ class Vault:
         sealed = AESGCM(self._key()).encrypt(nonce, value.encode("utf-8", "surrogatepass"), _place(workspace, name))
         return base64.b64encode(nonce + sealed).decode("ascii")
 
-    def _open(self, workspace: str, name: str, sealed: str) -> str:
+    def open(self, workspace: str, name: str, sealed: str) -> str:
+        """Return what `seal` was given.
+
+        Raises:
+            StoreUnavailable: the key that it was sealed with is not there any more.
+        """
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -42,11 +42,13 @@ class RequestContext:
             check_run_id(run_id)
         authorize(self.principal, verb, run_id, workspace=workspace, owner=owner, store=self.services.store)
 
-    def require_change(self, verb: str, owners: Callable[[], Iterable[str | None]]) -> None:
+    def require_change(
+        self, verb: str, owners: Callable[[], Iterable[str | None]], *, workspace: str | None = None
+    ) -> None:
         """Raise unless the principal may do this to the objects of all `owners`; the role is checked first."""
-        self.require(verb, owner=self.user)
+        self.require(verb, workspace=workspace, owner=self.user)
         for owner in owners():
-            self.require(verb, owner=owner)
+            self.require(verb, workspace=workspace, owner=owner)
 
     def may_make(self, verb: str, *, workspace: str, is_there: Callable[[], bool]) -> None:
         """Raise unless the principal may do this. A user needs only the right to read if the object already exists."""

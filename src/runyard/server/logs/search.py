@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from runyard.core.error_lines import HINTS, find_sign
+from runyard.core.formats.error_lines import HINTS, find_sign
 from runyard.server.logs.lines import OVERLAP, Budget, LogSource, iter_whole_lines, plain_text
 
 LONGEST_TEXT = 500  # characters of what is looked for

@@ -8,36 +8,63 @@ from __future__ import annotations
 
 import re
 
-from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runyard.server.access.hosts import is_unix
+from runyard.server.errors import MLFLOW_PREFIX
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, services_of
 from runyard.server.http.requests import read_body
-from runyard.server.mlflow import artifacts, experiments, metrics, runs, search
+from runyard.server.mlflow import artifacts, experiments, inputs, metrics, runs, search
 from runyard.server.mlflow.endpoints import Call, Document, Endpoint, find_endpoint
 from runyard.server.mlflow.errors import ENDPOINT_NOT_FOUND, MlflowError, answer_of
 from runyard.server.mlflow.requests import Fields, fields_of
+from runyard.server.registry import logged, logged_search, names, versions
+from runyard.server.registry import search as registry_search
 
 VERSION = "3.3.0"  # of MLflow's server: clients send a later one their spans by OTLP
 BODY_LIMIT = 16 << 20
-MODULES = (artifacts, experiments, metrics, runs, search)  # importing a module adds its endpoints
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+MODULES = (
+    artifacts,
+    experiments,
+    inputs,
+    metrics,
+    runs,
+    search,
+    logged,
+    logged_search,
+    names,
+    registry_search,
+    versions,
+)  # importing a module adds its endpoints
 _AZURE = r"v[12]\.0/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.MachineLearningServices/workspaces/"
 _PATH = re.compile(rf"(?P<base>/mlflow/(?:{_AZURE})?(?P<workspace>[^/]+))/(?P<rest>.+)")
-_API = re.compile(r"(?:ajax-)?api/[23]\.0/(?P<path>.+)")
-
-router = APIRouter(include_in_schema=False)
+_API = re.compile(r"(?:ajax-)?api/[23]\.0/(?P<path>.+)|(?P<page>get-artifact|model-versions/get-artifact)")
 
 
-@router.api_route("/mlflow/{path:path}", methods=METHODS)
-async def answer_mlflow(request: Request) -> Response:
-    """Answer any request of MLflow's clients."""
-    try:
-        return await _answer(request)
-    except Exception as error:  # the edge of this door: its clients read no other body
-        return answer_of(error)
+class MlflowDoor:
+    """Answers the requests of MLflow's clients, and passes all others on to `app`.
+
+    It stands before the app's own routes: to look a request up among them takes longer than to store a point.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(MLFLOW_PREFIX):
+            await self._app(scope, receive, send)
+            return
+        try:
+            answer = await _answer(Request(scope, receive, send))
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # the edge of this door: its clients read no other body
+            answer = answer_of(error)
+        await answer(scope, receive, send)
 
 
 async def _answer(request: Request) -> Response:
@@ -47,7 +74,7 @@ async def _answer(request: Request) -> Response:
     if request.method == "GET" and place["rest"] in ("health", "version"):
         return Response("OK" if place["rest"] == "health" else VERSION, media_type="text/plain")
     api = _API.fullmatch(place["rest"])
-    found = None if api is None else find_endpoint(request.method, api["path"])
+    found = None if api is None else find_endpoint(request.method, api["path"] or api["page"])
     if found is None:
         raise _no_endpoint(request)
     endpoint, parts = found

@@ -6,14 +6,17 @@ import json
 import posixpath
 import re
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from runyard.server.mlflow.errors import MlflowError
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS, MOST_ENTITIES = 1000, 100, 100, 1000
-MOST_BATCH_BYTES = 1_000_000
 MOST_KEY, MOST_PARAM, MOST_TAG = 250, 6000, 8000
 MOST_EXPERIMENT_TAG = 20_000
 MOST_TIMESTAMP = (1 << 63) // 1_000_000 - 1  # ms of a time that is kept in ns
+MOST_DECODINGS = 10  # of a name that was encoded again and again
+_RELATIVE = re.compile(r"(^|[/\\])\.\.([/\\]|$)|\x00")
+_OUTSIDE = re.compile(rf"{_RELATIVE.pattern}|^[/\\]|^[A-Za-z]:[/\\]")
 _KEY = re.compile(r"[/\w.\- :]*")
 
 
@@ -26,6 +29,11 @@ def check_key(key: str, path: str, noun: str) -> str:
             "Names may only contain alphanumerics, underscores (_), dashes (-), periods (.), spaces ( ), colon(:) and "
             "slashes (/).",
         )
+    return check_length(check_path(key, path), noun, MOST_KEY)
+
+
+def check_path(key: str, path: str) -> str:
+    """Return a name that is the same as a path of a file."""
     plain = posixpath.normpath(key)
     if plain != key or plain == "." or plain.startswith(("..", "/")):
         raise _wrong(
@@ -34,7 +42,7 @@ def check_key(key: str, path: str, noun: str) -> str:
             "Names may be treated as files in certain cases, and must not resolve to other names when treated as such. "
             f"This name would resolve to {plain!r}",
         )
-    return check_length(key, noun, MOST_KEY)
+    return key
 
 
 def check_length(value: str, noun: str, most: int) -> str:
@@ -76,6 +84,18 @@ def check_unique(keys: Sequence[str]) -> None:
             f"Duplicate parameter keys have been submitted: {twice}. Please ensure the request contains only one param "
             "value per param key."
         )
+
+
+def leads_out(path: str, *, may_be_absolute: bool = False) -> bool:
+    """Whether a path has `..` or NUL in it or is absolute, however often it was encoded; far too often is as bad."""
+    pattern = _RELATIVE if may_be_absolute else _OUTSIDE
+    for _ in range(MOST_DECODINGS):
+        if pattern.search(path):
+            return True
+        path, before = unquote(path), path
+        if path == before:
+            return False
+    return True
 
 
 def _wrong(path: str, value: object, message: str) -> MlflowError:

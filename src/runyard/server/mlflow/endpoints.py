@@ -52,13 +52,23 @@ class Call:
 
     def run(self, verb: str, run_id: str) -> Run:
         """Return a run of this workspace that the principal may do `verb` to."""
+        self.require_run(verb, run_id)
+        found = self.store.find_run(run_id)
+        if found is None:
+            raise no_run(run_id)
+        self.check_here(found)
+        return found
+
+    def require_run(self, verb: str, run_id: str) -> None:
+        """Raise unless the principal may do `verb` to the run, which may be in any workspace, or nowhere."""
         if not RUN_ID.fullmatch(run_id):
             raise MlflowError(f"Invalid run ID: '{run_id[:300]}'")
         self.context.require(verb, run_id)
-        found = self.store.find_run(run_id)
-        if found is None or found.workspace != self.workspace:
-            raise MlflowError(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
-        return found
+
+    def check_here(self, run: Run) -> None:
+        """Raise unless the run is in this workspace."""
+        if run.workspace != self.workspace:
+            raise no_run(run.id)
 
     def ensure_workspace(self) -> None:
         """Make the workspace when there is none, for principals that may: `Workspace(...)` does the same."""
@@ -73,6 +83,11 @@ class Call:
                 ) from None
             made = Workspace(make_uuid(), self.workspace, datetime.now(timezone.utc), owner=self.context.user)
             self.store.put_workspace(made)
+
+
+def no_run(run_id: str) -> MlflowError:
+    """Return the error for a run that is not in the workspace."""
+    return MlflowError(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
 
 
 Work = Callable[[Call], Document]

@@ -10,12 +10,12 @@ clause on a value for records that are few enough to be tested one by one. A tex
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
+from runyard.core.formats.filters import OPERATORS
 from runyard.server.mlflow.errors import MlflowError
 
 MAX_LENGTH = 100_000
@@ -42,14 +42,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ORDER = re.compile(rf"\s*(?P<key>{_KEY})(?:\s+(?P<direction>\S+))?\s*")
-_WRITTEN_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True)
@@ -190,7 +182,7 @@ def fits(clause: Clause, value: str | float | int | None) -> bool:
     if clause.op in LIKES:
         flags = re.DOTALL | (re.IGNORECASE if clause.op == "ILIKE" else 0)
         return re.fullmatch(like_pattern(str(clause.value)), str(value), flags) is not None
-    return bool(_WRITTEN_OPERATORS[clause.op](value, clause.value))
+    return bool(OPERATORS[clause.op](value, clause.value))
 
 
 def like_pattern(pattern: str) -> str:

@@ -10,9 +10,9 @@ from runyard.server.mlflow.checks import check_key, check_timestamp
 from runyard.server.mlflow.endpoints import Call, Document, endpoint
 from runyard.server.mlflow.entities import number_json
 from runyard.server.mlflow.errors import MlflowError
-from runyard.server.mlflow.requests import Fields
+from runyard.server.mlflow.requests import MORE, Fields, missing
 from runyard.server.mlflow.search import offset_of, page_of
-from runyard.store.base import Points
+from runyard.store.base import History, Points
 
 if TYPE_CHECKING:
     from runyard.core.records import Run
@@ -22,8 +22,8 @@ MOST_RUNS, MOST_SAMPLES = 100, 2500
 _MS = 1_000_000  # ns
 
 
-class PointRow(TypedDict):
-    """A point as MLflow's JSON has it."""
+class PointRow(TypedDict, total=False):
+    """A point as MLflow's JSON has it; with its run where there are several."""
 
     key: str
     value: float | str
@@ -35,49 +35,58 @@ class PointRow(TypedDict):
 @endpoint("GET", "mlflow/metrics/get-history", "read_run", "put_workspace")
 def get_history(call: Call) -> Document:
     """Return the points of a metric by time, step and value; all of them where no number is asked for."""
-    run = call.run("read_run", call.fields.text("run_id", "") or call.fields.text("run_uuid"))
-    rows = _history(call, run, call.fields.text("metric_key"))
-    limit = min(call.fields.integer("max_results", 0), MOST_HISTORY)
-    if limit < 0:
-        raise MlflowError(f"Invalid value {limit} for parameter 'max_results' supplied.")
-    if not limit:
-        return {"metrics": rows}
-    token = call.fields.text("page_token", "")
-    offset = offset_of(token) if token else 0
-    return page_of("metrics", rows[offset : offset + limit], len(rows) - offset, offset, limit)
+    fields = call.fields
+    run_id, key = fields.text("run_id", "") or fields.text("run_uuid", ""), fields.text("metric_key")
+    limit = None if fields.value("max_results") is None else fields.integer("max_results")
+    if limit is not None and limit < 1:
+        raise MlflowError(f"Invalid value {limit} for parameter 'max_results' supplied. It must be a positive integer.")
+    offset = offset_of(fields.text("page_token", ""))
+    run = call.run("read_run", run_id or fields.text("run_id"))
+    limit = None if limit is None else min(limit, MOST_HISTORY)
+    rows = _rows(None, key, _history(call, run, key, offset, None if limit is None else limit + 1))
+    return {"metrics": rows} if limit is None else page_of("metrics", rows[:limit], len(rows), offset, limit)
 
 
 @endpoint("GET", "mlflow/metrics/get-history-bulk", "read_run", "put_workspace")
 def get_history_bulk(call: Call) -> Document:
-    """Return the points of a metric of several runs."""
-    most = min(call.fields.integer("max_results", MOST_HISTORY), MOST_HISTORY)
-    rows = [row for run in _runs(call, "run_id") for row in _history(call, run, call.fields.text("metric_key"))]
-    return {"metrics": rows[:most]}
+    """Return the points of a metric of several runs, in the order of their ids."""
+    ids = call.fields.texts("run_id")
+    if not ids:
+        raise MlflowError("GetMetricHistoryBulk request must specify at least one run_id.")
+    _check_count(ids, "GetMetricHistoryBulk request cannot specify more than")
+    key = call.fields.text("metric_key", "")
+    if not key:
+        raise MlflowError("GetMetricHistoryBulk request must specify a metric_key.")
+    left = min(call.fields.integer("max_results", MOST_HISTORY), MOST_HISTORY)
+    rows: list[PointRow] = []
+    for run in sorted((call.run("read_run", run_id) for run_id in ids), key=lambda run: run.id):
+        if left > len(rows):
+            rows += _rows(run, key, _history(call, run, key, 0, left - len(rows)))
+    return {"metrics": rows}
 
 
 @endpoint("GET", "mlflow/metrics/get-history-bulk-interval", "read_run", "put_workspace")
 def get_history_bulk_interval(call: Call) -> Document:
     """Return points of a metric of several runs between two steps, evenly chosen where there are many."""
     fields = call.fields
-    runs, key = _runs(call, "run_ids"), fields.text("metric_key")
-    first, last = fields.find_text("start_step"), fields.find_text("end_step")
-    if (first is None) != (last is None):
-        raise MlflowError("If either start step or end step are specified, both must be specified.")
-    low, high = fields.integer("start_step", -(1 << 63)), fields.integer("end_step", (1 << 63) - 1)
-    if low > high:
-        raise MlflowError(f"end_step must be greater than start_step. Found start_step={low} and end_step={high}.")
+    ids = fields.texts("run_ids") or fields.texts("run_id")
+    if not ids:
+        raise missing("run_ids")
+    _check_count(ids, "GetMetricHistoryBulkInterval request must specify at most")
+    key = fields.text("metric_key")
     most = fields.integer("max_results", MOST_SAMPLES)
     if not 1 <= most <= MOST_SAMPLES:
-        raise MlflowError(f"max_results must be between 1 and {MOST_SAMPLES}.")
-    found: list[PointRow] = []
-    for run in runs:
-        rows = [row for row in _history(call, run, key) if low <= row["step"] <= high]
-        rows.sort(key=lambda row: (row["step"], row["timestamp"]))
-        if len(rows) > most:
-            chosen = sorted({round(at * (len(rows) - 1) / max(most - 1, 1)) for at in range(most)})
-            rows = [rows[at] for at in chosen]
-        found += rows
-    return {"metrics": found}
+        raise MlflowError(f"max_results must be between 1 and {MOST_SAMPLES}.{MORE}")
+    first, last = fields.find_text("start_step"), fields.find_text("end_step")
+    low, high = fields.integer("start_step", -(1 << 63)), fields.integer("end_step", (1 << 63) - 1)
+    if (first is None) != (last is None):
+        raise MlflowError("If either start step or end step are specified, both must be specified.")
+    if low > high:
+        raise MlflowError(f"end_step must be greater than start_step. Found start_step={low} and end_step={high}.")
+    rows: list[PointRow] = []
+    for run in [call.run("read_run", run_id) for run_id in ids]:
+        rows += _rows(run, key, _sampled(_history(call, run, key, 0, None), low, high, most))
+    return {"metrics": rows} if rows else {}
 
 
 def points_of(metrics: Sequence[Fields], path: str) -> list[Points]:
@@ -103,30 +112,42 @@ def points_of(metrics: Sequence[Fields], path: str) -> list[Points]:
     ]
 
 
-def _runs(call: Call, name: str) -> list[Run]:
-    ids = call.fields.texts(name)
-    if not ids:
-        raise MlflowError(f"GetMetricHistoryBulk request must specify at least one {name}.")
+def _check_count(ids: Sequence[str], words: str) -> None:
     if len(ids) > MOST_RUNS:
-        raise MlflowError(
-            f"GetMetricHistoryBulk request cannot specify more than {MOST_RUNS} run_ids. Received {len(ids)} run_ids."
-        )
-    return [call.run("read_run", run_id) for run_id in ids]
+        more = MORE if "at most" in words else ""
+        raise MlflowError(f"{words} {MOST_RUNS} run_ids. Received {len(ids)} run_ids.{more}")
 
 
-def _history(call: Call, run: Run, key: str) -> list[PointRow]:
+def _history(call: Call, run: Run, key: str, offset: int, limit: int | None) -> History | None:
     try:
-        series = call.store.read_series(run.id, key, rank=None)
+        return call.store.read_history(run.id, key, offset=offset, limit=limit)
     except (NotFound, InvalidArgument):  # MLflow has no points of it either
+        return None
+
+
+def _sampled(history: History | None, low: int, high: int, most: int) -> History | None:
+    """Return the points between two steps by step; of many the first of each of `most` even parts, and the last."""
+    if history is None:
+        return None
+    import numpy as np
+
+    from runyard.store.metrics.history import ordered
+
+    found = ordered(history.chosen((history.steps >= low) & (history.steps <= high)), by_step=True)
+    if len(found) <= most:
+        return found
+    size, larger = divmod(len(found), most)  # the first parts have one point more, as SQL's NTILE makes them
+    parts = np.arange(most)
+    places = parts * size + np.minimum(parts, larger)
+    places[-1] = len(found) - 1
+    return found.chosen(places)
+
+
+def _rows(run: Run | None, key: str, history: History | None) -> list[PointRow]:
+    if history is None:
         return []
-    values = series.values if isinstance(series.values, list) else series.values.tolist()
-    points = [
-        (time // _MS, step, float(value))
-        for value, step, time in zip(values, series.steps.tolist(), series.times_ns.tolist())
-        if isinstance(value, (int, float))
-    ]
-    points.sort(key=lambda point: (point[0], point[1], point[2] == point[2], point[2]))
+    named: PointRow = {} if run is None else {"run_id": run.id}
     return [
-        {"key": key, "value": number_json(value), "timestamp": time, "step": step, "run_id": run.id}
-        for time, step, value in points
+        {"key": key, "value": number_json(value), "timestamp": time, "step": step, **named}
+        for value, step, time in zip(history.values.tolist(), history.steps.tolist(), history.ms.tolist())
     ]

@@ -11,9 +11,16 @@ from runyard.core.formats.filters import PRESENT, Comparison, Field
 from runyard.core.records import Experiment
 from runyard.core.statuses import RunStatus
 from runyard.server.mlflow.endpoints import Call, Document, endpoint
-from runyard.server.mlflow.entities import RUN_ARTIFACTS, experiment_json, run_json, status_word
+from runyard.server.mlflow.entities import (
+    DEFAULT_ID,
+    DEFAULT_NAME,
+    RUN_ARTIFACTS,
+    experiment_json,
+    run_json,
+    status_word,
+)
 from runyard.server.mlflow.errors import MlflowError
-from runyard.server.mlflow.experiments import DEFAULT_ID, DEFAULT_NAME
+from runyard.server.mlflow.experiments import experiment_of, list_shown
 from runyard.server.mlflow.filters import (
     ATTRIBUTE,
     DATASET,
@@ -36,10 +43,11 @@ from runyard.store.base import RunSearch, SearchOrder
 DEFAULT_RUNS = 1000
 MOST_RESULTS = 50_000
 _LAST_OFFSET = 1 << 53
+_NUMBER = "number"  # of an experiment, in the order in which they were made
 _RUN_VIEWS = {"ACTIVE_ONLY": "active", "DELETED_ONLY": "archived", "ALL": "all"}
 _EXPERIMENT_VIEWS = {"ACTIVE_ONLY": "ActiveOnly", "DELETED_ONLY": "ArchivedOnly", "ALL": "All"}
 _VIEW_NUMBERS = {"1": "ACTIVE_ONLY", "2": "DELETED_ONLY", "3": "ALL"}
-_KINDS = {METRIC: "metrics", PARAM: "params", TAG: "tags"}
+_KINDS = {METRIC: "metrics", PARAM: "params", TAG: "tags", DATASET: "datasets"}
 _ATTRIBUTES = {
     "run_id": "id",
     "run_name": "name",
@@ -50,10 +58,16 @@ _ATTRIBUTES = {
     "artifact_uri": "id",
 }
 # Tags that a run's own fields are shown as.
-_SYSTEM_TAGS = {"mlflow.runName": "name", "mlflow.user": "user", "mlflow.parentRunId": "parent"}
+_SYSTEM_TAGS = {
+    "mlflow.runName": "name",
+    "mlflow.note.content": "note",
+    "mlflow.user": "user",
+    "mlflow.parentRunId": "parent",
+}
+_WORDS = sorted({status_word(status) for status in RunStatus})
 
 
-@endpoint("POST", "mlflow/runs/search", "list_runs", "put_workspace")
+@endpoint("POST", "mlflow/runs/search", "list_runs", "read_workspace", "put_workspace")
 def search_runs(call: Call) -> Document:
     """Return a page of the runs of some experiments."""
     call.require("list_runs")
@@ -63,20 +77,22 @@ def search_runs(call: Call) -> Document:
     offset = offset_of(call.fields.text("page_token", ""))
     if len({(order.kind, order.key) for order in orders}) < len(orders):
         raise MlflowError(f"`order_by` contains duplicate fields: {call.fields.texts('order_by')}")
-    if any(clause.kind == DATASET for clause in clauses):
-        return {}  # no run has datasets
     search = RunSearch(
         call.workspace,
         _experiments(call, call.fields.texts("experiment_ids")),
         [_condition(clause) for clause in clauses],
         view=_RUN_VIEWS[view_of(call.fields, "run_view_type")],
-        orders=[SearchOrder(_field(order.kind, order.key), not order.ascending) for order in orders],
+        orders=[_search_order(order) for order in orders],
         offset=offset,
         limit=limit + 1,
     )
     runs = call.store.search_runs(search)
     metrics = call.store.summarize_metrics([run.id for run in runs[:limit]])
-    return page_of("runs", [run_json(run, metrics.get(run.id, {})) for run in runs[:limit]], len(runs), offset, limit)
+    archived: set[str] = set()
+    if search.view != "active":
+        archived = {found.id for found in call.store.list_experiments(call.workspace, view="ArchivedOnly")}
+    rows = [run_json(run, metrics.get(run.id, {}), archived=run.experiment_id in archived) for run in runs[:limit]]
+    return page_of("runs", rows, len(runs), offset, limit)
 
 
 @endpoint("GET POST", "mlflow/experiments/search", "read_workspace", "put_workspace")
@@ -91,13 +107,15 @@ def search_experiments(call: Call) -> Document:
             raise MlflowError(f"Invalid order_by entity: {order.kind}")
     offset = offset_of(call.fields.text("page_token", ""))
     view = _EXPERIMENT_VIEWS[view_of(call.fields, "view_type")]
+    shown = list_shown(call, view)
+    shown.sort(key=lambda one: (one.name != DEFAULT_NAME, one.created_at, one.id))
     found: list[tuple[Document, Experiment]] = [
-        (experiment_json(experiment), experiment)
-        for experiment in call.store.list_experiments(call.workspace, view=view)
+        ({**experiment_json(experiment), _NUMBER: number}, experiment) for number, experiment in enumerate(shown)
     ]
     rows = [row for row, experiment in found if all(_experiment_fits(clause, row, experiment) for clause in clauses)]
     rows = sorted_rows(rows, _experiment_orders(orders))[offset : offset + limit + 1]
-    return page_of("experiments", rows[:limit], len(rows), offset, limit)
+    page = [{key: value for key, value in row.items() if key != _NUMBER} for row in rows[:limit]]
+    return page_of("experiments", page, len(rows), offset, limit)
 
 
 def orders_of(fields: Fields, grammar: Grammar) -> list[OrderBy]:
@@ -168,10 +186,10 @@ def view_of(fields: Fields, name: str) -> str:
 
 
 def _experiments(call: Call, ids: Sequence[str]) -> list[str]:
-    """Return names of experiments; an id that is unknown has no runs."""
-    names = {found.id: found.name for found in call.store.list_experiments(call.workspace, view="All")}
-    names[DEFAULT_ID] = DEFAULT_NAME
-    return list(dict.fromkeys(names[experiment_id] for experiment_id in ids if experiment_id in names))
+    """Return the ids that our records have."""
+    if DEFAULT_ID not in ids:
+        return list(dict.fromkeys(ids))
+    return list(dict.fromkeys([experiment_of(call, DEFAULT_ID).id, *ids]))
 
 
 def _condition(clause: Clause) -> Comparison:
@@ -183,6 +201,14 @@ def _condition(clause: Clause) -> Comparison:
     if isinstance(value, int):
         value = float(value)
     return Comparison(field.name, operators.get(clause.op, clause.op.lower()), value, field.key)
+
+
+def _search_order(order: OrderBy) -> SearchOrder:
+    field = _field(order.kind, order.key)
+    if field.name != "status":
+        return SearchOrder(field, not order.ascending)
+    groups = [[status.value for status in RunStatus if status_word(status) == word] for word in _WORDS]
+    return SearchOrder(field, not order.ascending, groups)
 
 
 def _field(kind: str, key: str) -> Field:
@@ -205,8 +231,8 @@ def _experiment_fits(clause: Clause, row: Document, experiment: Experiment) -> b
 
 
 def _experiment_orders(orders: Sequence[OrderBy]) -> list[OrderBy]:
+    """Return the keys of an order. Ids of MLflow's server are numbers that count up, ours are put in that order."""
     if not orders:
-        return [OrderBy(ATTRIBUTE, "creation_time", False), OrderBy(ATTRIBUTE, "experiment_id")]
-    if any(order.key == "experiment_id" for order in orders):
-        return list(orders)
-    return [*orders, OrderBy(ATTRIBUTE, "experiment_id", False)]
+        return [OrderBy(ATTRIBUTE, "creation_time", False), OrderBy(ATTRIBUTE, _NUMBER)]
+    keys = [OrderBy(ATTRIBUTE, _NUMBER, order.ascending) if order.key == "experiment_id" else order for order in orders]
+    return keys if any(order.key == _NUMBER for order in keys) else [*keys, OrderBy(ATTRIBUTE, _NUMBER, False)]

@@ -15,6 +15,7 @@ from runyard.core.machine.facts import find_own_address
 from runyard.server.access.hosts import TeamNames
 from runyard.server.net.binding import listen_on
 from runyard.server.net.certificates import ensure_certificate, fingerprint_of, is_self_signed, load_context
+from runyard.server.net.gateway_listener import GatewayListener
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class TeamPort:
     url: str  # for people and for `runyard login`
     fingerprint: str
     node_address: dict[str, Any] | None  # client.address.Address as a dict; None: other machines cannot come here
+    services: GatewayListener  # where the gateway of services listens
 
 
 def open_team_port(settings: ServerSettings, home: Path) -> TeamPort | None:
@@ -40,23 +42,35 @@ def open_team_port(settings: ServerSettings, home: Path) -> TeamPort | None:
     """
     if not settings.is_team:
         return None
-    context, fingerprint = _open_tls(settings, home) if settings.has_tls else (None, "")
+    context, files, fingerprint = _open_tls(settings, home) if settings.has_tls else (None, ("", ""), "")
     listener = _listen(settings)
     host, port = settings.known_names[0]
     url = f"https://{host}" if port == 443 else f"https://{host}:{port}"
     reachable = settings.behind_proxy or not is_loopback(listener.getsockname()[0])
     address = {"kind": "tcp", "host": host, "port": port, "web_url": url, "tls": True, "fingerprint": fingerprint}
-    return TeamPort(listener, context, _names(settings), url, fingerprint, address if reachable else None)
+    bound = listener.getsockname()[1]
+    services = GatewayListener(
+        host=settings.host.strip("[]"),
+        name=host,
+        names=tuple(name for name, _ in settings.known_names),
+        port=bound + 1,
+        certificate=files[0],
+        key=files[1],
+        fingerprint=fingerprint or (fingerprint_of(Path(files[0])) if files[0] else ""),
+        workers_port=bound + 2 if reachable and files[0] else 0,
+    )
+    return TeamPort(listener, context, _names(settings), url, fingerprint, address if reachable else None, services)
 
 
-def _open_tls(settings: ServerSettings, home: Path) -> tuple[ssl.SSLContext, str]:
-    """Return the context, and the fingerprint when that is what clients have to trust."""
+def _open_tls(settings: ServerSettings, home: Path) -> tuple[ssl.SSLContext, tuple[str, str], str]:
+    """Return the context, the files of certificate and key, and the fingerprint when clients have to trust that."""
     if settings.tls_cert:
         certificate, key = Path(settings.tls_cert), Path(settings.tls_key)
     else:
         certificate, key = ensure_certificate(home, [name for name, _ in settings.known_names])
     context = load_context(certificate, key)
-    return context, fingerprint_of(certificate) if is_self_signed(certificate) else ""
+    fingerprint = fingerprint_of(certificate) if is_self_signed(certificate) else ""
+    return context, (str(certificate), str(key)), fingerprint
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

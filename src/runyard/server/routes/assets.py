@@ -34,7 +34,7 @@ from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.storage.room import Taken
 
 router = APIRouter(tags=["assets"])
-KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
+KINDS = ("dataset", "datastore", "environment", "image")  # compute targets do more than lie there: routes/compute.py
 MAX_KEY = 256
 PIECE = 1 << 20
 MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.errors import DamagedContent, InvalidArgument, NotFound
+from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.names import check_asset_name, check_workspace_name, clean_file_name
-from runyard.core.records import KIND, Asset, ModelSpec, ModelVersion, RunFile
-from runyard.server.http.answers import ByteWindow, check_stored, damaged_file, download_answer, json_answer
+from runyard.core.records import KIND, MODEL_NAME, Asset, ModelAbout, ModelSpec, ModelVersion
+from runyard.server.http.answers import ByteWindow, check_stored, download_answer, json_answer
 from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.http.model_files import files_of_run, is_below, is_prompt, read_model_file, spec_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.store.record_limits import check_labels
 
+Document = Mapping[str, Any]  # of an asset
 router = APIRouter(prefix="/workspaces/{workspace}/models", tags=["models"])
 
 
@@ -47,8 +49,12 @@ def list_models(workspace: str, request: Request, name: Optional[str] = None) ->
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     store, place = call.services.store, (check_workspace_name(workspace), KIND)
-    names = [asset.name for asset in store.list_assets(*place)] if name is None else [check_asset_name(name)]
-    return json_answer([_shown(asset) for one in names for asset in store.list_assets(*place, name=one)])
+    if name is None:
+        found = [asset for asset in store.list_assets(*place, all_versions=True) if not is_prompt(_plain_spec(asset))]
+    else:
+        found = store.list_assets(*place, name=check_asset_name(name))
+    about = _abouts(call, workspace, name)
+    return json_answer([_shown(call, asset, about.get(asset.name)) for asset in found])
 
 
 @router.get("/{name:asset}")
@@ -56,7 +62,8 @@ def get_model(workspace: str, name: str, request: Request, version: Optional[int
     """Return one version, the newest by default."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
-    return json_answer(_shown(_get(call, workspace, name, version)))
+    found = _get(call, workspace, name, version)
+    return json_answer(_shown(call, found, _abouts(call, workspace, found.name).get(found.name)))
 
 
 @router.post("/{name:asset}", status_code=201)
@@ -80,8 +87,9 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     store = call.services.store
     call.require_change(
-        "change_asset",
+        "change_model",
         lambda: [one.owner for one in store.list_assets(*place[:2], name=place[2]) if one.version == version],
+        workspace=workspace,
     )
     store.delete_asset(*place, version=version)
     call.services.collecting.note()
@@ -94,11 +102,12 @@ def get_file(workspace: str, name: str, version: int, path: str, request: Reques
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     wanted = clean_file_name(path)
-    file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
+    spec = spec_of(call.services, _get(call, workspace, name, version))
+    file = next((one for one in spec.files if one.name == wanted), None)
     if file is None:
         raise NotFound(f"Model `{name}:{version}` has no file {path[:200]!r}.")
     whole = ByteWindow(0, file.size, is_range=False)
-    return download_answer(file.name, file.size, lambda _: _read(call, file), window=whole)
+    return download_answer(file.name, file.size, lambda _: read_model_file(call.services, file), window=whole)
 
 
 def _register(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
@@ -107,48 +116,56 @@ def _register(call: RequestContext, workspace: str, name: str, body: bytes) -> R
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     spec = _from_run(call, wanted) if wanted.run_path else _uploaded(call, wanted.spec)
     asset, _ = call.services.store.put_asset(*place, to_plain(spec), owner=call.user)
-    return json_answer(_shown(asset), status=201)
+    return json_answer(_shown(call, asset, _abouts(call, workspace, asset.name).get(asset.name)), status=201)
 
 
 def _from_run(call: RequestContext, wanted: NewModel) -> ModelSpec:
     """Name the run's own content once more: nothing is copied."""
     run = call.readable_run(wanted.spec.run_id or "")
     path = clean_file_name(wanted.run_path)
-    parent = path.rpartition("/")[0]
-    found = [file for file in call.services.store.list_files(run.id) if _is_below(file.name, path)]
-    blobs = [replace(file, name=file.name[len(parent) :].lstrip("/")) for file in found if file.kind == "blob"]
-    if not blobs:
+    found = files_of_run(call.services, run, path)
+    if not found.files:
         raise NotFound(f"Run `{run.id}` has no file or folder {wanted.run_path[:200]!r}.")
-    is_folder = all(file.name != path for file in found)
-    base = path.rpartition("/")[2]
-    return replace(wanted.spec, path=base, is_folder=is_folder, files=blobs, experiment=run.experiment)
+    return replace(
+        wanted.spec,
+        path=found.path,
+        is_folder=found.is_folder,
+        files=found.files,
+        run_path=path,
+        experiment=run.experiment,
+    )
 
 
 def _uploaded(call: RequestContext, spec: ModelSpec) -> ModelSpec:
     base = clean_file_name(spec.path)
     files = [check_stored(call.services, file) for file in spec.files]
-    if "/" in base or not files or any(not _is_below(file.name, base) for file in files):
+    if "/" in base or not files or any(not is_below(file.name, base) for file in files):
         raise InvalidArgument("A model's files must all lie below its path, and there must be at least one.")
     return replace(spec, files=files)
 
 
 def _change(call: RequestContext, workspace: str, name: str, version: int, body: bytes) -> Response:
-    call.require_change("change_asset", lambda: [_get(call, workspace, name, version).owner])
-    wanted = parse(ModelChange, body)
-    old = _spec(_get(call, workspace, name, version))
-    tags = {key: value for key, value in old.tags.items() if key not in wanted.tags_remove}
-    taken = sorted(set(wanted.properties_add) & set(old.properties))
-    if taken:
-        raise InvalidArgument(f"Properties of a model cannot be changed: {', '.join(taken)}.", hint="Use a tag.")
-    new = replace(
-        old,
-        tags={**tags, **wanted.tags_set},
-        properties={**old.properties, **wanted.properties_add},
-        description=old.description if wanted.description is None else wanted.description,
-    )
-    check_labels(f"The model `{name}:{version}`", new.tags, new.properties)
-    place = check_workspace_name(workspace), KIND, check_asset_name(name)
-    return json_answer(_shown(call.services.store.update_asset(*place, version=version, document=to_plain(new))))
+    call.require_change("change_model", lambda: [_get(call, workspace, name, version).owner], workspace=workspace)
+    wanted, found = parse(ModelChange, body), _get(call, workspace, name, version)
+
+    def edit(asset: Asset) -> Document:
+        old = _plain_spec(asset)
+        tags = {key: value for key, value in old.tags.items() if key not in wanted.tags_remove}
+        taken = sorted(set(wanted.properties_add) & set(old.properties))
+        if taken:
+            raise InvalidArgument(f"Properties of a model cannot be changed: {', '.join(taken)}.", hint="Use a tag.")
+        new = replace(
+            old,
+            tags={**tags, **wanted.tags_set},
+            properties={**old.properties, **wanted.properties_add},
+            description=old.description if wanted.description is None else wanted.description,
+        )
+        check_labels(f"The model `{name}:{version}`", new.tags, new.properties)
+        document: Document = to_plain(new)
+        return document
+
+    changed = call.services.store.edit_asset(workspace, KIND, found.name, edit, version=version)
+    return json_answer(_shown(call, changed, _abouts(call, workspace, found.name).get(found.name)))
 
 
 def _get(call: RequestContext, workspace: str, name: str, version: int | None) -> Asset:
@@ -165,23 +182,26 @@ def _get(call: RequestContext, workspace: str, name: str, version: int | None) -
         ) from None
 
 
-def _read(call: RequestContext, file: RunFile) -> Iterator[bytes]:
-    try:
-        yield from call.services.content.read_file(file.chunks, offset=0, limit=file.size)
-    except (NotFound, DamagedContent) as error:
-        raise damaged_file(file.name, error) from error
-
-
-def _shown(asset: Asset) -> ModelVersion:
-    spec = _spec(asset)
+def _shown(call: RequestContext, asset: Asset, about: ModelAbout | None) -> ModelVersion:
+    spec = spec_of(call.services, asset)
     files = [replace(file, chunks=[]) for file in spec.files]
-    shown = replace(spec, files=files)
-    return ModelVersion(asset.workspace, asset.name, asset.version, asset.created_at, asset.updated_at, shown)
+    aliases = [] if about is None else sorted(name for name, at in about.aliases.items() if at == asset.version)
+    return ModelVersion(
+        asset.workspace,
+        asset.name,
+        asset.version,
+        asset.created_at,
+        asset.updated_at,
+        replace(spec, files=files),
+        aliases=aliases,
+        about=about or ModelAbout(),
+    )
 
 
-def _spec(asset: Asset) -> ModelSpec:
+def _abouts(call: RequestContext, workspace: str, name: str | None) -> dict[str, ModelAbout]:
+    found = call.services.store.list_assets(workspace, MODEL_NAME, name=name)
+    return {asset.name: from_plain(ModelAbout, asset.document) for asset in found}
+
+
+def _plain_spec(asset: Asset) -> ModelSpec:
     return from_plain(ModelSpec, asset.document)
-
-
-def _is_below(name: str, path: str) -> bool:
-    return name == path or name.startswith(f"{path}/")

@@ -26,6 +26,8 @@ PAGES = (
     "/datasets/{name}",
     "/models",
     "/models/{name}",
+    "/services",
+    "/services/{name}",
 )
 
 

@@ -26,6 +26,7 @@ from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.http.references import find_run
 from runyard.server.http.requests import gives, parse, run_query, takes, with_json
 from runyard.store.base import MetricSummary
 from runyard.store.record_limits import record_size
@@ -98,6 +99,16 @@ def get_run(run_id: str, request: Request) -> Response:
     """Return one run."""
     call = call_of(request)
     return json_answer(call.services.engine.explained(call.readable_run(run_id)))
+
+
+@router.get("/workspaces/{workspace}/runs/named")
+@gives(Run)
+def find_named_run(workspace: str, request: Request, name: str = "") -> Response:
+    """Return the run that `name` means: an id or the beginning of one, `digits#12`, `12`, `last`, or a run's name."""
+    call = call_of(request)
+    call.require("list_runs")
+    run = find_run(call.services.store, check_workspace_name(workspace), name, user=call.user)
+    return json_answer(call.services.engine.explained(call.readable_run(run.id)))
 
 
 @router.get("/workspaces/{workspace}/runs")

@@ -15,9 +15,10 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.compute import ASSET_KIND as COMPUTE
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.filters import fitting
-from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, make_uuid
+from runyard.core.names import check_experiment_name, check_run_id, check_title, check_workspace_name, make_uuid
 from runyard.core.records import KIND as MODEL
-from runyard.core.records import Experiment, Workspace
+from runyard.core.records import LOGGED_MODEL, MODEL_NAME, Experiment, Workspace
+from runyard.core.webservices import KIND as SERVICE
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.access.vault import KIND as SECRET
 from runyard.server.http.answers import json_answer
@@ -28,7 +29,7 @@ from runyard.store.base import RunTable, Tally
 
 router = APIRouter(tags=["workspaces"])
 VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
-WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
+WORKSPACE_KINDS = (*assets.KINDS, MODEL, MODEL_NAME, LOGGED_MODEL, SECRET, COMPUTE, SERVICE)
 MAX_ROWS = 500
 MAX_COLUMNS = 50
 
@@ -92,6 +93,7 @@ class ExperimentChange:
     archived: Optional[bool] = None
     tags_set: Optional[dict[str, Optional[str]]] = None
     tags_remove: list[str] = field(default_factory=list)
+    title: Optional[str] = None
 
 
 @router.get("/workspaces/{workspace}/experiments")
@@ -132,7 +134,7 @@ def put_experiment(workspace: str, experiment: str, request: Request) -> Respons
 @router.patch("/workspaces/{workspace}/experiments/{experiment:asset}")
 @takes(ExperimentChange)
 async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
-    """Archive or reactivate an experiment, change its tags."""
+    """Archive or reactivate an experiment, change its title and tags."""
     return await with_json(request, lambda body: _update(call_of(request), workspace, experiment, body))
 
 
@@ -146,6 +148,7 @@ def _update(call: RequestContext, workspace: str, experiment: str, body: bytes) 
             archived=change.archived,
             tags_set=change.tags_set,
             tags_remove=change.tags_remove,
+            title=None if change.title is None else check_title(change.title),
         )
     )
 

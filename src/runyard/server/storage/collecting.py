@@ -39,7 +39,8 @@ class CollectionRound:
 class Collecting:
     """Sleeps until something was deleted; then collects twice, each time after the grace time has passed.
 
-    `now` is the wall clock, `horizon` one that never runs ahead of the time that really passed.
+    `now` is the wall clock, `horizon` one that never runs ahead of the time that really passed. `drop_copies` removes
+    copies of snapshots that lie on this machine: what was deleted shall not stay in them.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class Collecting:
         *,
         now: Callable[[], datetime] = _utc_now,
         horizon: Callable[[], datetime] = _utc_now,
+        drop_copies: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._content = content
         self._grace_s = content.leases.grace_s
         self._collector = collector
         self._aside, self._now, self._horizon = aside, now, horizon
+        self.drop_copies = drop_copies
         self._deleted = threading.Event()
         self._stopping = threading.Event()
         self._turn = threading.Lock()
@@ -115,6 +118,7 @@ class Collecting:
             while not self._deleted.wait(LOOK_EVERY_S):
                 self._look_aside()
             self._deleted.clear()
+            self.drop_copies()
             for left in reversed(range(ROUNDS)):
                 # Leases last for up to two grace times.
                 if self._stopping.wait(2 * self._grace_s):

@@ -38,7 +38,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class DiskWatch:
-    """Used by the event loop and by threads; looks at most once a second."""
+    """Used by the event loop and by threads; looks at most once a second.
+
+    `make_room` removes what can be made again. A thread of its own calls it when the disk begins to be short.
+    """
 
     def __init__(
         self,
@@ -46,8 +49,10 @@ class DiskWatch:
         *,
         look: Callable[[Path], ServerDisk] = look_at,
         clock: Callable[[], float] = time.monotonic,
+        make_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._folder = folder
+        self._make_room = make_room
         self._look = look
         self._clock = clock
         self._lock = threading.Lock()
@@ -61,7 +66,9 @@ class DiskWatch:
             now = self._clock()
             if now - self._looked_at >= FRESH_S:
                 self._looked_at = now
-                self._notice = self._find(now)
+                before, self._notice = self._notice, self._find(now)
+                if self._notice and not before:
+                    threading.Thread(target=self._make_room, name="make-room", daemon=True).start()
             return self._notice
 
     def _find(self, now: float) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from runyard.core.records import Asset
 from runyard.core.users import Access, User, UserToken
-from runyard.store.base import Assets, Users
+from runyard.store.base import AssetEdit, Assets, Users
 from runyard.store.memory.tables import MemoryPart, MemoryTables
-from runyard.store.rules import change_asset, label_is_taken, new_asset, no_asset, no_user, user_is_taken
+from runyard.store.rules import (
+    asset_name_is_taken,
+    change_asset,
+    label_is_taken,
+    new_asset,
+    no_asset,
+    no_user,
+    rename_asset,
+    user_is_taken,
+)
 
 
 class MemoryAssets(MemoryPart, Assets):
@@ -38,27 +47,60 @@ class MemoryAssets(MemoryPart, Assets):
             )
             return versions[-1], True
 
+    def import_asset(self, asset: Asset) -> tuple[Asset, bool]:
+        with self._tables.lock:
+            self._tables.get_workspace(asset.workspace)
+            place = (asset.workspace, asset.kind, asset.name)
+            versions = self._tables.assets.setdefault(place, [])
+            for known in versions:
+                if known.version == asset.version:
+                    return known, False
+            self._tables.last_versions[place] = max(self._tables.last_versions.get(place, 0), asset.version)
+            versions.append(asset)
+            versions.sort(key=lambda one: one.version)
+            return asset, True
+
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         versions = [asset for asset in self.list_assets(workspace, kind, name=name) if version in (None, asset.version)]
         if not versions:
             raise no_asset(kind, name, version)
         return versions[-1]
 
-    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+    def list_assets(
+        self, workspace: str, kind: str, *, name: str | None = None, all_versions: bool = False
+    ) -> list[Asset]:
         with self._tables.lock:
             self._tables.get_workspace(workspace)
             if name is not None:
                 return list(self._tables.assets.get((workspace, kind, name), ()))
             places = sorted(place for place in self._tables.assets if place[:2] == (workspace, kind))
-            return [self._tables.assets[place][-1] for place in places if self._tables.assets[place]]
+            first = 0 if all_versions else -1
+            return [asset for place in places for asset in self._tables.assets[place][first:]]
 
-    def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
+    def edit_asset(
+        self, workspace: str, kind: str, name: str, edit: AssetEdit, *, version: int | None = None, stamp: bool = True
+    ) -> Asset:
         with self._tables.lock:
             old = self.get_asset(workspace, kind, name, version=version)
-            new = change_asset(old, document, now=self._tables.clock())
+            new = change_asset(old, edit(old), now=self._tables.clock() if stamp else None)
             versions = self._tables.assets[workspace, kind, name]
             versions[versions.index(old)] = new
             return new
+
+    def rename_assets(self, workspace: str, kinds: Sequence[str], name: str, new_name: str) -> None:
+        with self._tables.lock:
+            self._tables.get_workspace(workspace)
+            now, versions_of, last = self._tables.clock(), self._tables.assets, self._tables.last_versions
+            if any(versions_of.get((workspace, kind, new_name)) for kind in kinds):
+                raise asset_name_is_taken(kinds, new_name)
+            if not any(versions_of.get((workspace, kind, name)) for kind in kinds):
+                raise no_asset(kinds[0], name, None)
+            for kind in kinds:
+                old, new = (workspace, kind, name), (workspace, kind, new_name)
+                moved = [rename_asset(asset, new_name, now=now) for asset in versions_of.pop(old, ())]
+                if moved:
+                    versions_of[new] = moved
+                    last[new] = max(last.get(new, 0), last[old])
 
     def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
         with self._tables.lock:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from runyard.core.records import RunFile
 from runyard.store.base import Files, References
 from runyard.store.memory.tables import MemoryPart
-from runyard.store.rules import check_file, chunks_of, without_chunks
+from runyard.store.rules import check_file, chunks_of, snapshots_of, without_chunks
 
 
 class MemoryFiles(MemoryPart, Files):
@@ -67,8 +67,9 @@ class MemoryFiles(MemoryPart, Files):
             roots = {run.snapshot_root for run in self._tables.runs.values() if run.snapshot_root is not None}
             files = (file for named in self._tables.files.values() for file in named.values() if file.kind == "blob")
             chunks = {chunk for file in files for chunk in file.chunks}
-            kept = (asset for versions in self._tables.assets.values() for asset in versions)
-            return References(roots, chunks.union(*(chunks_of(asset) for asset in kept)))
+            kept = [asset for versions in self._tables.assets.values() for asset in versions]
+            snapshots = {snapshot for asset in kept for snapshot in snapshots_of(asset)}
+            return References(roots, chunks.union(*(chunks_of(asset) for asset in kept)), snapshots)
 
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         with self._tables.lock:

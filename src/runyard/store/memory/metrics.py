@@ -10,10 +10,12 @@ from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.documents import RunWarning
 from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import ALL_RANKS, MetricSummary, Points, SegmentPart, SegmentState, Series
+from runyard.store.base import ALL_RANKS, ImportedPart, MetricSummary, Points, SegmentPart, SegmentState, Series
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.metrics.chunks import concatenate
 from runyard.store.metrics.http import HTTP_WRITER, check_fits, http_part, without_known
+from runyard.store.metrics.imported import SOURCE as IMPORT_SOURCE
+from runyard.store.metrics.imported import ImportedPoints
 from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
 from runyard.store.text import clean
 
@@ -60,6 +62,19 @@ class StoredMetrics:
         check_fits(self.run_id, arrivals)
         self._store((HTTP_WRITER, 0), arrivals, once=True)
 
+    def add_imported(self, parts: Sequence[ImportedPart]) -> tuple[int, list[str]]:
+        """Add the points that an imported run lacks; return how many they were, and notes."""
+        arrivals = Arrivals(self.kinds.get, lambda key: self._count(IMPORT_SOURCE, key))
+        imported = ImportedPoints(
+            arrivals,
+            lambda key: self._count(IMPORT_SOURCE, key),
+            lambda key: self.pieces[IMPORT_SOURCE, key].columns,
+            lambda metric: self.file_counts.get(metric, 0),
+        )
+        imported.add(parts)
+        self._store(IMPORT_SOURCE, arrivals)
+        return imported.added, imported.notes
+
     def list_metrics(self, name: str | None) -> list[MetricInfo]:
         """Describe the metrics in the order of first logging, or the one of that name."""
         cleaned = None if name is None else clean(name)
@@ -69,7 +84,15 @@ class StoredMetrics:
         """Return scalar metrics in four values each; without names all but the machine's own."""
         cleaned = None if names is None else {clean(name) for name in names}
         return {
-            name: MetricSummary(summary.last_value, summary.minimum, summary.maximum, summary.count)
+            name: MetricSummary(
+                summary.last_value,
+                summary.minimum,
+                summary.maximum,
+                summary.count,
+                summary.latest,
+                summary.latest_step,
+                summary.latest_ms,
+            )
             for (name, column), summary in self.summaries.items()
             if summary is not None and column == "" and self.kinds[name] == SCALAR
             if (not is_system_metric(name) if cleaned is None else name in cleaned)
@@ -109,9 +132,16 @@ class StoredMetrics:
             numbered = arrival.numbered and (old is None or old.numbered)
             offset = arrival.wall_offset_ns if old is None else old.wall_offset_ns
             self.pieces[source, key] = Piece(*source, key.writer, key.segment, offset, numbered, grown)
-            new = summarize(columns, server=key.server, rank=key.rank, source=source, wall_offset_ns=offset)
+            new = summarize(
+                columns,
+                server=key.server,
+                rank=key.rank,
+                source=source,
+                wall_offset_ns=offset,
+                numbered=arrival.numbered,
+            )
             if self.kinds[key.metric] == TABLE and key.column == ROWS:
-                new = replace(new, last_value=None, minimum=None, maximum=None)
+                new = new.without_numbers()
             self.summaries[key.metric, key.column] = combine(self.summaries[key.metric, key.column], new)
         for item in arrivals.files:
             self.files[clean(item.metric)] = clean(item.file)

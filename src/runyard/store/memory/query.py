@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, find_number, holds, parse_field
 from runyard.core.formats.plain import to_plain
+from runyard.core.formats.run_inputs import DatasetInput, datasets_of
 from runyard.core.names import is_system_metric
 from runyard.core.records import Run
 from runyard.store.base import Column, Groups, MetricCondition, Queries, RunPage, RunQuery, RunSearch, RunTable, Tally
@@ -33,7 +35,29 @@ class MemoryQueries(MemoryPart, Queries):
     def search_runs(self, search: RunSearch) -> list[Run]:
         with self._tables.lock:
             self._tables.get_workspace(search.workspace)
-            return search_runs(self._tables.hidden.in_view(search.view), self._tables.metrics, search)
+            shown = self._tables.hidden.in_view("all")
+            if search.view != "all":
+                gone = {key for key, found in self._tables.experiments.items() if found.archived_at is not None}
+                is_archived = search.view == "archived"
+                shown = [
+                    run
+                    for run in shown
+                    if (run.archived_at is not None or (run.workspace, run.experiment) in gone) == is_archived
+                ]
+            return search_runs(shown, self._tables.metrics, search)
+
+    def list_datasets(
+        self, workspace: str, experiment_ids: Sequence[str], *, limit: int = 1000
+    ) -> list[tuple[str, DatasetInput]]:
+        with self._tables.lock:
+            self._tables.get_workspace(workspace)
+            found: dict[tuple[str, str, str, str | None], DatasetInput] = {}
+            for run in self._tables.hidden.in_view("all"):
+                if run.workspace == workspace and run.experiment_id in experiment_ids:
+                    for dataset in sorted(datasets_of(run.properties), key=lambda read: (read.name, read.digest)):
+                        key = (run.experiment_id, dataset.name, dataset.digest, dataset.context)
+                        found.setdefault(key, dataset)
+        return [(key[0], dataset) for key, dataset in found.items()][:limit]
 
     def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
         with self._tables.lock:
@@ -53,6 +77,8 @@ class MemoryQueries(MemoryPart, Queries):
 
     def _in_view(self, query: RunQuery) -> tuple[list[Run], Metrics, RunQuery]:
         self._tables.get_workspace(query.workspace)
+        if query.experiment is not None:
+            query = replace(query, experiment=self._tables.name_of(query.workspace, query.experiment))
         return self._tables.hidden.in_view(query.view), self._tables.metrics, query
 
 

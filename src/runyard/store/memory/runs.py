@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from runyard.core.errors import Conflict, NotFound
+from runyard.core.errors import Conflict, NotFound, RunyardError, UserError
 from runyard.core.records import NewRun, Run, RunChange
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess, run_access
-from runyard.store.base import RunRecords
+from runyard.store.base import ImportedRecord, ImportResult, RunRecords
+from runyard.store.imported import change_imported, create_imported, note_parent, with_notes
 from runyard.store.memory.metrics import StoredMetrics
 from runyard.store.memory.tables import MemoryPart
 from runyard.store.rules import (
@@ -38,7 +39,8 @@ class MemoryRunRecords(MemoryPart, RunRecords):
                 run = self._tables.runs[self._tables.keys[key]]
                 if run.id in self._tables.hidden.runs:
                     raise is_hidden(run.id)
-                check_same_request(run, new)
+                name = self._tables.name_of(new.workspace, new.experiment)
+                check_same_request(run, new, self._tables.experiments.get((new.workspace, name)))
                 return run, False
             if new.id in self._tables.hidden.runs:
                 raise is_hidden(new.id)
@@ -48,7 +50,7 @@ class MemoryRunRecords(MemoryPart, RunRecords):
             experiment = self._tables.put_experiment(new.workspace, new.experiment, new.owner)
             number = self._tables.last_numbers[experiment.id] = 1 + self._tables.last_numbers.get(experiment.id, 0)
             root = new.id if parent is None else parent.root_id
-            run = create(new, number=number, experiment_id=experiment.id, root_id=root, now=self._tables.clock())
+            run = create(new, number=number, experiment=experiment, root_id=root, now=self._tables.clock())
             self._tables.runs[run.id] = run
             self._tables.keys[key] = run.id
             self._tables.metrics[run.id] = StoredMetrics(run.id)
@@ -112,6 +114,40 @@ class MemoryRunRecords(MemoryPart, RunRecords):
 
     def report_status(self, run_id: str, status: RunStatus, *, ended_at: datetime | None = None) -> Run:
         return self._change(run_id, lambda run: report_status(run, status, now=self._tables.clock(), ended_at=ended_at))
+
+    def import_runs(self, records: Sequence[ImportedRecord]) -> list[ImportResult | RunyardError]:
+        with self._tables.lock:
+            return [self._import(record) for record in records]
+
+    def _import(self, record: ImportedRecord) -> ImportResult | RunyardError:
+        try:
+            run, is_new = self._put_imported(record)
+            added, notes = self._tables.metrics[run.id].add_imported(record.parts)
+            self._tables.runs[run.id] = run = with_notes(run, notes)
+            return ImportResult(run, is_new, added, notes)
+        except UserError as error:
+            return error
+
+    def _put_imported(self, record: ImportedRecord) -> tuple[Run, bool]:
+        new, now = record.new, self._tables.clock()
+        parent = None if new.parent_id in (None, new.id) else self._tables.find_run(str(new.parent_id))
+        parent = parent if parent is not None and parent.workspace == new.workspace else None
+        record = note_parent(record, parent)
+        old = self._tables.runs.get(new.id)
+        if old is not None:
+            if old.id in self._tables.hidden.runs:
+                raise is_hidden(old.id)
+            self._tables.runs[old.id] = changed = change_imported(old, record, now=now)
+            return changed, False
+        experiment = self._tables.put_experiment(new.workspace, new.experiment, new.owner)
+        number = 1 + self._tables.last_numbers.get(experiment.id, 0)
+        run = create_imported(record, number=number, experiment=experiment, parent=parent, now=now)
+        self._tables.last_numbers[experiment.id] = number
+        self._tables.runs[run.id] = run
+        self._tables.keys[f"import:{run.id}"] = run.id
+        self._tables.metrics[run.id] = StoredMetrics(run.id)
+        self._tables.files[run.id] = {}
+        return run, True
 
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         with self._tables.lock:
@@ -196,6 +232,8 @@ class MemoryRunRecords(MemoryPart, RunRecords):
     def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
         with self._tables.lock:
             self._tables.get_workspace(workspace)
+            if experiment is not None:
+                experiment = self._tables.name_of(workspace, experiment)
             there = [run for run in self._tables.runs.values() if run.workspace == workspace]
             return {run.owning_user for run in there if experiment in (None, run.experiment)}
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field
-from runyard.core.records import Run
-from runyard.store.base import RunSearch
+from runyard.core.formats.run_inputs import datasets_of
+from runyard.core.records import GIT_TAGS, Run
+from runyard.store.base import RunSearch, SearchOrder
 from runyard.store.memory.metrics import StoredMetrics
 from runyard.store.text import to_microseconds
 
@@ -21,17 +22,35 @@ def search_runs(runs: Sequence[Run], metrics: Mapping[str, StoredMetrics], searc
     found = [
         run
         for run in runs
-        if run.workspace == search.workspace and run.experiment in search.experiments
+        if run.workspace == search.workspace and run.experiment_id in search.experiment_ids
         if all(_fits(condition, run, metrics[run.id]) for condition in search.conditions)
     ]
-    found.sort(key=lambda run: (-(milliseconds(run.started_at) or -math.inf), run.id))
+    found.sort(key=lambda run: (-_sorted_start(run), run.id))
     for order in reversed(search.orders):
-        values = {run.id: _value(run, metrics[run.id], order.field) for run in found}
+        values = {
+            run.id: _started_us(run)
+            if order.field.name == "start"
+            else _ranked(order, _value(run, metrics[run.id], order.field))
+            for run in found
+        }
         numbered = [run for run in found if values[run.id] is not None and not _is_nan(values[run.id])]
         numbered.sort(key=lambda run: values[run.id], reverse=order.descending)  # type: ignore[arg-type,return-value]  # all texts or all numbers
         nan = [run for run in found if _is_nan(values[run.id])]
         found = numbered + nan + [run for run in found if values[run.id] is None]
     return found[search.offset : search.offset + search.limit]
+
+
+def _started_us(run: Run) -> int | None:
+    return None if run.started_at is None else to_microseconds(run.started_at)
+
+
+def _sorted_start(run: Run) -> float:
+    started = _started_us(run)
+    return -math.inf if started is None else started
+
+
+def _ranked(order: SearchOrder, value: str | float | int | None) -> str | float | int | None:
+    return next((rank for rank, group in enumerate(order.statuses) if value in group), value)
 
 
 def milliseconds(at: datetime | None) -> int | None:
@@ -40,7 +59,13 @@ def milliseconds(at: datetime | None) -> int | None:
 
 
 def _fits(condition: Comparison, run: Run, metrics: StoredMetrics) -> bool:
-    value = _value(run, metrics, Field(condition.field, condition.key))
+    if condition.field == "datasets":
+        facts = [getattr(dataset, condition.key) for dataset in datasets_of(run.properties)]
+        return any(_holds(condition, fact) for fact in facts if fact is not None)
+    return _holds(condition, _value(run, metrics, Field(condition.field, condition.key)))
+
+
+def _holds(condition: Comparison, value: str | float | int | None) -> bool:
     if condition.op in (PRESENT, "absent"):
         return (value is None) == (condition.op == "absent")
     if value is None:
@@ -59,17 +84,18 @@ def _fits(condition: Comparison, run: Run, metrics: StoredMetrics) -> bool:
 def _value(run: Run, metrics: StoredMetrics, field: Field) -> str | float | int | None:
     if field.name == "metrics":
         summary = metrics.summaries.get((field.key, ""))
-        if summary is None:
-            return None
-        return summary.last if summary.last is not None else (math.nan if _is_nan(summary.last_value) else None)
+        return None if summary is None else summary.latest
     if field.name in LABELS:
         labels: Mapping[str, str | None] = getattr(run, LABELS[field.name])
+        if field.name == "tags" and field.key in GIT_TAGS and field.key not in labels:
+            return run.properties.get(GIT_TAGS[field.key])
         return (labels[field.key] or "") if field.key in labels else None
     values: dict[str, str | int | None] = {
         "id": field.key + run.id,
         "name": run.display_name,
-        "user": run.submitted_by,
+        "user": run.user,
         "status": run.status.value,
+        "note": run.description or None,
         "parent": run.parent_id,
         "start": milliseconds(run.started_at),
         "end": milliseconds(run.ended_at),

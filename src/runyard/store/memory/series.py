@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from runyard.core.records import Mark, MetricInfo, Run, RunChange
-from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, Points, SegmentPart, SegmentState, Series
+from runyard.store.base import (
+    STEP,
+    Chart,
+    History,
+    MetricSeries,
+    MetricSummary,
+    Points,
+    SegmentPart,
+    SegmentState,
+    Series,
+)
 from runyard.store.memory.tables import MemoryPart
 from runyard.store.metrics.charts import Window, chart_of_series
+from runyard.store.metrics.history import history_of
 from runyard.store.rules import apply_change, apply_parts
 
 
@@ -23,9 +34,18 @@ class MemoryMetricSeries(MemoryPart, MetricSeries):
             self._tables.runs[run_id] = apply_parts(run, accepted, warnings)
             return marks
 
-    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+    def log(
+        self,
+        run_id: str,
+        points: Sequence[Points],
+        change: RunChange,
+        *,
+        check: Callable[[Run], None] = lambda run: None,
+    ) -> Run:
         with self._tables.lock:
-            changed = apply_change(self._tables.get_run(run_id), change, now=self._tables.clock())
+            run = self._tables.get_run(run_id)
+            check(run)
+            changed = apply_change(run, change, now=self._tables.clock())
             if points:
                 self._tables.metrics[run_id].log(points)
             self._tables.runs[run_id] = changed
@@ -61,6 +81,10 @@ class MemoryMetricSeries(MemoryPart, MetricSeries):
         with self._tables.lock:
             self._tables.get_run(run_id)
             return self._tables.metrics[run_id].read_series(metric, column, rank)
+
+    def read_history(self, run_id: str, metric: str, *, offset: int = 0, limit: int | None = None) -> History:
+        end = None if limit is None else offset + limit
+        return history_of(self.read_series(run_id, metric)).chosen(slice(offset, end))
 
     def chart(
         self,

@@ -47,13 +47,34 @@ class MemoryTables:
         return self.workspaces[name]
 
     def put_experiment(self, workspace: str, name: str, owner: str | None) -> Experiment:
-        """Return the experiment of that name; create it, or create it again, when there is none."""
+        """Return the experiment of that name or title; create it, or create it again, when there is none."""
         self.get_workspace(workspace)
-        place, now = (workspace, name), self.clock()
+        place, now = (workspace, self.name_of(workspace, name)), self.clock()
         if place in self.hidden.experiments:
             self.hidden.experiments.remove(place)
             self.experiments[place] = recreate_experiment(self.experiments[place], now=now, owner=owner)
         return self.experiments.setdefault(place, Experiment(make_uuid(), name, workspace, now, owner=owner))
+
+    def name_of(self, workspace: str, text: str) -> str:
+        """Return the name of the experiment of that name or title, one that is not hidden first; else the text."""
+        here = [found for place, found in self.experiments.items() if place[0] == workspace]
+        shown = [found for found in here if (workspace, found.name) not in self.hidden.experiments]
+        for known in (shown, here):
+            for found in (*(one for one in known if one.name == text), *(one for one in known if one.title == text)):
+                return found.name
+        return text
+
+    def find_shown(self, workspace: str, title: str) -> Experiment | None:
+        """Return the experiment that is shown by that title."""
+        shown = (found for place, found in self.experiments.items() if place[0] == workspace)
+        return next(
+            (
+                found
+                for found in shown
+                if found.shown_name == title and (workspace, found.name) not in self.hidden.experiments
+            ),
+            None,
+        )
 
     def get_run(self, run_id: str) -> Run:
         """Return a run that is not hidden, or raise NotFound."""

@@ -2,23 +2,27 @@
 
 External writers follow the attempts, all of them by the wall clock: they may be days and machines apart.
 
-The summary of a metric's column: last, smallest and largest value of the lowest rank. Pure; every store uses it.
+The summary of a metric's column: last, latest, smallest and largest value of the lowest rank. Pure; every store uses
+it. The *last* value is what was logged last. The *latest* is the number with the highest step, then time in
+milliseconds, then value, as MLflow has it; points without steps count on from those before them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from runyard.store.base import ALL_RANKS, Series
-from runyard.store.metrics.chunks import JSON, Columns, as_number, concatenate, numbers_among, settle, to_python
+from runyard.store.metrics.chunks import F8, JSON, Columns, as_number, concatenate, numbers_among, settle, to_python
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_MS = 1_000_000  # ns
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,10 @@ class Summary:
     last_external_writer: int
     last_attempt: int
     last_time: int
+    latest: float | None  # may be NaN, which is below all numbers; None: there is no number
+    latest_step: int | None
+    latest_ms: int | None
+    numbered: bool = False  # the steps are only positions; not stored
 
     @property
     def last_place(self) -> tuple[bool, int, int]:
@@ -114,15 +122,24 @@ class Summary:
         """The last value as a number, None where it is none."""
         return as_number(self.last_value)
 
+    def without_numbers(self) -> Summary:
+        """Return the summary of a table's rows, of which only the count means something."""
+        return replace(self, last_value=None, minimum=None, maximum=None, latest=None, latest_step=None, latest_ms=None)
 
-def summarize(columns: Columns, *, server: int, rank: int, source: tuple[int, int], wall_offset_ns: int) -> Summary:
+
+def summarize(
+    columns: Columns, *, server: int, rank: int, source: tuple[int, int], wall_offset_ns: int, numbered: bool
+) -> Summary:
     """Return the summary of points that just came; `source` is (external writer, attempt)."""
     last_time = span(columns.times)[1] + (wall_offset_ns if source[0] else 0)
     minimum, maximum = _extremes(columns)
     last = columns.values[-1]
     if columns.kind != "json":
         last = bool(last) if columns.kind == "b1" else last.item()
-    return Summary(server, rank, len(columns), last, minimum, maximum, *source, last_time)
+    latest, step, ms = _latest(columns, wall_offset_ns, numbered=numbered)
+    return Summary(
+        server, rank, len(columns), last, minimum, maximum, *source, last_time, latest, step, ms, numbered=numbered
+    )
 
 
 def combine(old: Summary | None, new: Summary) -> Summary:
@@ -132,6 +149,7 @@ def combine(old: Summary | None, new: Summary) -> Summary:
     if (new.server, new.rank) > (old.server, old.rank):
         return old
     later = new if new.last_place >= old.last_place else old
+    latest = _later_number(old, new)
     return Summary(
         old.server,
         old.rank,
@@ -142,6 +160,9 @@ def combine(old: Summary | None, new: Summary) -> Summary:
         later.last_external_writer,
         later.last_attempt,
         later.last_time,
+        latest.latest,
+        latest.latest_step,
+        latest.latest_ms,
     )
 
 
@@ -151,6 +172,54 @@ def span(times: NDArray[np.int64]) -> tuple[int, int]:
         only = int(times[0])
         return only, only
     return int(times.min()), int(times.max())
+
+
+def _later_number(old: Summary, new: Summary) -> Summary:
+    """Return the one whose latest number stays."""
+    if new.latest_step is None:
+        return old
+    if new.numbered:
+        # They count on from what is there, or belong before it, being of an attempt or writer that is.
+        is_before = old.latest_step is not None and new.last_place < old.last_place
+        return old if is_before else replace(new, latest_step=old.count + new.latest_step)
+    return new if old.latest_step is None or _rank_of(new) >= _rank_of(old) else old
+
+
+def _rank_of(summary: Summary) -> tuple[int, int, bool, float]:
+    assert summary.latest is not None and summary.latest_step is not None and summary.latest_ms is not None
+    return summary.latest_step, summary.latest_ms, *_above_nan(summary.latest)
+
+
+def _above_nan(value: float) -> tuple[bool, float]:
+    return value == value, value
+
+
+def _latest(columns: Columns, offset_ns: int, *, numbered: bool) -> tuple[float, int, int] | tuple[None, None, None]:
+    """Return the latest number with its step, which counts from 0 where steps are only positions, and its time."""
+    values, steps, times = columns.values, columns.steps, columns.times
+    if isinstance(values, list):
+        at = [index for index, value in enumerate(values) if _is_number(value)]
+        if not at:
+            return None, None, None
+        found = Columns(F8, np.array([values[index] for index in at], dtype="f8"), steps[at], times[at])
+        latest = _latest(found, offset_ns, numbered=False)
+        return (float(values[at[-1]]), at[-1], _ms(times[at[-1]], offset_ns)) if numbered else latest
+    index = len(values) - 1
+    if index and not numbered:
+        highest = np.flatnonzero(steps == steps.max())
+        if len(highest) > 1:
+            ms = (times[highest] + offset_ns) // _MS
+            highest = highest[ms == ms.max()]
+        index = max(highest.tolist(), key=lambda at: _above_nan(float(values[at])))
+    return float(values[index]), index if numbered else int(steps[index]), _ms(times[index], offset_ns)
+
+
+def _ms(time: np.int64, offset_ns: int) -> int:
+    return (int(time) + offset_ns) // _MS
+
+
+def _is_number(value: Any) -> bool:
+    return as_number(value) is not None or (isinstance(value, float) and value != value)
 
 
 def _extremes(columns: Columns) -> tuple[float | None, float | None]:

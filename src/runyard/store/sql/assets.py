@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, select, update
 
 from runyard.core.records import Asset
 from runyard.core.users import Access, User, UserToken
-from runyard.store.base import Assets, Users
+from runyard.store.base import AssetEdit, Assets, Users
 from runyard.store.rules import (
+    asset_name_is_taken,
     change_asset,
     label_is_taken,
     new_asset,
     no_asset,
     no_user,
+    rename_asset,
     user_is_taken,
 )
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
@@ -63,6 +65,17 @@ _LATEST = Statement(
     .join(_NEWEST, (_NEWEST.c.asset_id == asset_versions.c.asset_id) & (_NEWEST.c.version == asset_versions.c.version))
     .join(assets, assets.c.id == asset_versions.c.asset_id)
     .order_by(assets.c.name)
+)
+_ALL_VERSIONS = Statement(
+    select(asset_versions.c.document)
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .where(assets.c.workspace_id == bindparam("workspace"), assets.c.kind == bindparam("asset_kind"))
+    .order_by(assets.c.name, asset_versions.c.version)
+)
+_MOVE = Statement(
+    update(asset_versions)
+    .where(asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version"))
+    .values(asset_id=bindparam("new_row"), document=bindparam("new_document"))
 )
 _CHANGE = Statement(
     update(asset_versions)
@@ -127,6 +140,25 @@ class SqlAssets(SqlPart, Assets):
 
         return self._database.write(put)
 
+    def import_asset(self, asset: Asset) -> tuple[Asset, bool]:
+        def put(session: Session) -> tuple[Asset, bool]:
+            place = (asset.workspace, asset.kind, asset.name)
+            workspace_id = get_workspace_id(session, asset.workspace)
+            session.run(
+                _MAKE, workspace_id=workspace_id, kind=clean(asset.kind), name=clean(asset.name), last_version=0
+            )
+            row, last = self._find(session, *place, to_change=True)
+            known = _version(session, row, asset.version)
+            if known is not None:
+                return known, False
+            if asset.version > last:
+                session.run(_COUNT_UP, row=row, new_version=asset.version)
+            values = {"version": asset.version, "key": clean(asset.key), "document": document_of(asset)}
+            session.run(_INSERT_VERSION, asset_id=row, **values)
+            return asset, True
+
+        return self._database.write(put)
+
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         with self._database.reading() as session:
             row, _ = self._find(session, workspace, kind, name)
@@ -135,27 +167,58 @@ class SqlAssets(SqlPart, Assets):
             raise no_asset(kind, name, version)
         return asset
 
-    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+    def list_assets(
+        self, workspace: str, kind: str, *, name: str | None = None, all_versions: bool = False
+    ) -> list[Asset]:
         with self._database.reading() as session:
             workspace_id = get_workspace_id(session, workspace)
             if name is None:
-                rows = session.all(_LATEST, workspace=workspace_id, asset_kind=clean(kind))
+                statement = _ALL_VERSIONS if all_versions else _LATEST
+                rows = session.all(statement, workspace=workspace_id, asset_kind=clean(kind))
                 return [record_of(Asset, row[0]) for row in rows]
             found = session.one(_FIND, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
             rows = [] if found is None else session.all(_VERSIONS, row=found[0])
             return [record_of(Asset, row[0]) for row in rows]
 
-    def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
+    def edit_asset(
+        self, workspace: str, kind: str, name: str, edit: AssetEdit, *, version: int | None = None, stamp: bool = True
+    ) -> Asset:
         def change(session: Session) -> Asset:
             row, _ = self._find(session, workspace, kind, name, to_change=True)
             old = _version(session, row, version)
             if old is None:
                 raise no_asset(kind, name, version)
-            new = change_asset(old, document, now=self._clock())
-            session.run(_CHANGE, row=row, at_version=version, new_document=document_of(new))
+            new = change_asset(old, edit(old), now=self._clock() if stamp else None)
+            session.run(_CHANGE, row=row, at_version=old.version, new_document=document_of(new))
             return new
 
         return self._database.write(change)
+
+    def rename_assets(self, workspace: str, kinds: Sequence[str], name: str, new_name: str) -> None:
+        def rename(session: Session) -> None:
+            workspace_id, moved = get_workspace_id(session, workspace), 0
+            for kind in kinds:
+                place = {"workspace_id": workspace_id, "kind": clean(kind)}
+                session.run(_MAKE, **place, name=clean(new_name), last_version=0)
+                new_row, new_last = self._find(session, workspace, kind, new_name, to_change=True)
+                if _version(session, new_row, None) is not None:
+                    raise asset_name_is_taken(kinds, new_name)
+                old = session.one(
+                    _FIND_TO_CHANGE, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name)
+                )
+                versions = (
+                    [] if old is None else [record_of(Asset, row[0]) for row in session.all(_VERSIONS, row=old[0])]
+                )
+                for asset in versions:
+                    document = document_of(rename_asset(asset, new_name, now=self._clock()))
+                    session.run(_MOVE, row=old[0], at_version=asset.version, new_row=new_row, new_document=document)
+                if versions:
+                    session.run(_COUNT_UP, row=new_row, new_version=max(new_last, old[1]))
+                moved += len(versions)
+            if not moved:
+                raise no_asset(kinds[0], name, None)
+
+        self._database.write(rename)
 
     def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
         def remove(session: Session) -> None:

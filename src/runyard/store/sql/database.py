@@ -149,6 +149,10 @@ class Session:
         """Run a statement that was built for this one call."""
         return self.connection.execute(statement).all()
 
+    def scalars(self, statement: Executable) -> Sequence[Any]:
+        """Return the first column of a statement that was built for this one call."""
+        return self.connection.execute(statement).scalars().all()
+
     def iterate(self, statement: Executable) -> Iterator[Row[Any]]:
         """Yield the rows of a statement that was built for this one call; whoever stops early reads no more of them."""
         with self.connection.execute(statement, execution_options=_STREAMING) as result:

@@ -113,11 +113,6 @@ _EXPERIMENT = Statement(
         experiments.c.id == bindparam("row")
     )
 )
-_EXPERIMENT_ROW = Statement(
-    select(experiments.c.id, experiments.c.purge_us).where(
-        experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("experiment_name")
-    )
-)
 _SET_EXPERIMENT = Statement(
     update(experiments)
     .where(experiments.c.id == bindparam("row"))
@@ -216,13 +211,14 @@ def hide_experiment(session: Session, workspace: str, name: str, until: datetime
 def restore_experiment(session: Session, workspace: str, name: str) -> list[str]:
     """Bring back an experiment and what was hidden with it; return the runs' ids. See RunStore.restore_experiment."""
     workspace_id = get_workspace_id(session, workspace)
-    row = session.one(_EXPERIMENT_ROW, workspace=workspace_id, experiment_name=clean(name))
-    if row is None or row[1] is None:
+    row = find_experiment_id(session, workspace_id, name)
+    until = None if row is None else session.one(_EXPERIMENT, row=row)[1]
+    if row is None or until is None:
         raise no_hidden_experiment(name)
-    restored = _restore_runs_of(session, *row)
-    _show_experiments(session, [row[0]])
-    archived = session.one(_EXPERIMENT, row=row[0])[0]
-    session.run(_SET_EXPERIMENT, row=row[0], new_archived=archived, until=None)
+    restored = _restore_runs_of(session, row, until)
+    _show_experiments(session, [row])
+    archived = session.one(_EXPERIMENT, row=row)[0]
+    session.run(_SET_EXPERIMENT, row=row, new_archived=archived, until=None)
     return restored
 
 

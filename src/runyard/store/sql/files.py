@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 
 from runyard.core.errors import Conflict
 from runyard.core.records import Asset, RunFile
 from runyard.store.base import Files, References
-from runyard.store.rules import check_file, chunks_of, without_chunks
+from runyard.store.rules import (
+    KINDS_WITH_FILES,
+    KINDS_WITH_SNAPSHOTS,
+    check_file,
+    chunks_of,
+    snapshots_of,
+    without_chunks,
+)
 from runyard.store.sql.database import MAX_PARAMETERS, Session, Statement, Upsert
 from runyard.store.sql.rows import SqlPart, document_of, get_serial, record_of, run_of
 from runyard.store.sql.schema import asset_versions, assets, content_chunks, files, packs, runs, snapshots
@@ -59,7 +66,7 @@ _ALL_FILES = Statement(select(files.c.document))
 _MODELS = Statement(
     select(asset_versions.c.document)
     .join(assets, assets.c.id == asset_versions.c.asset_id)
-    .where(assets.c.kind == "model")
+    .where(or_(*(assets.c.kind == kind for kind in (*KINDS_WITH_FILES, *KINDS_WITH_SNAPSHOTS))))
 )
 _PLACES = Statement(PLACES)
 _REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
@@ -186,7 +193,8 @@ class SqlFiles(SqlPart, Files):
             models = [record_of(Asset, row[0]) for row in session.all(_MODELS)]
         chunks = {chunk for file in files_of_runs if file.kind == "blob" for chunk in file.chunks}
         chunks.update(chunk for model in models for chunk in chunks_of(model))
-        return References({root for root in roots if root is not None}, chunks)
+        snapshots = {snapshot for asset in models for snapshot in snapshots_of(asset)}
+        return References({root for root in roots if root is not None}, chunks, snapshots)
 
     def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
         with self._database.reading() as session:

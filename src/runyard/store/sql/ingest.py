@@ -5,8 +5,8 @@ One stored series and how points join it: its tail, its open chunk, new chunks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,17 @@ from sqlalchemy import bindparam, select, update
 
 from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Mark, Run
-from runyard.store.base import ArtifactMetric, Points, SegmentPart
+from runyard.store.base import ArtifactMetric, ImportedPart, Points, SegmentPart
 from runyard.store.metrics import arrivals, charts
-from runyard.store.metrics.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, grow, to_marks
-from runyard.store.metrics.chunks import CODES, JSON, Columns, decode, encode
+from runyard.store.metrics.arrivals import ARTIFACT, ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, grow, to_marks
+from runyard.store.metrics.chunks import CODES, JSON, Columns, concatenate, decode, encode
 from runyard.store.metrics.http import HTTP_WRITER, check_fits, http_part, without_known
+from runyard.store.metrics.imported import SOURCE as IMPORT_SOURCE
+from runyard.store.metrics.imported import ImportedPoints
 from runyard.store.metrics.merge import Summary, combine, span, summarize
 from runyard.store.rules import apply_parts
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
-from runyard.store.sql.rows import RunRow, change_run, get_run_row
+from runyard.store.sql.rows import RunRow, change_run, get_run_row, save_run
 from runyard.store.sql.schema import (
     CHUNKS_PER_SERIES,
     SEGMENT_KEY,
@@ -52,6 +54,11 @@ _TOUCHING = Statement(
         metric_chunks.c.first_time <= bindparam("high"),
     )
 )
+_CHUNKS_OF = Statement(
+    select(metric_chunks.c.data)
+    .where(metric_chunks.c.id >= bindparam("first"), metric_chunks.c.id < bindparam("end"))
+    .order_by(metric_chunks.c.id)
+)
 _UPDATE_SERIES = Statement(
     update(series).where(series.c.id == bindparam("row")).values({name: bindparam(f"new_{name}") for name in _STATE})
 )
@@ -70,6 +77,7 @@ _PUT_SEGMENT = Upsert(segments, *SEGMENT_KEY, *_ORIGIN, "mark", "names", keys=SE
 _QUARANTINE = Insert(quarantine, *SEGMENT_KEY, "record")
 _SUMMARY_COLUMNS = (
     "server", "rank", "count", "last_value", "minimum", "maximum", "last_external_writer", "last_attempt", "last_time",
+    "latest", "latest_step", "latest_ms",
 )  # fmt: skip
 _METRIC = Statement(
     select(
@@ -116,6 +124,9 @@ _NO_SUMMARY = Summary(
     last_external_writer=0,
     last_attempt=0,
     last_time=0,
+    latest=None,
+    latest_step=None,
+    latest_ms=None,
 )
 
 
@@ -145,6 +156,16 @@ class StoredSeries:
             if self._state["tail"] is not None:
                 known.append(arrivals.unpack(self._state["tail"]))
         return without_known(columns, known)
+
+    def read(self) -> Columns:
+        """Return all points, in the order in which they came."""
+        found = []
+        if self._id is not None:
+            ids = {"first": chunk_id(self._id, 0), "end": chunk_id(self._id + 1, 0)}
+            found = [decode(row[0]) for row in self._session.all(_CHUNKS_OF, **ids)]
+        if self._state["tail"] is not None:
+            found.append(arrivals.unpack(self._state["tail"]))
+        return concatenate(found)
 
     def add(self, arrival: Arrival, columns: Columns) -> None:
         """Write `columns`, the points of `arrival`, behind what is there."""
@@ -245,10 +266,19 @@ def ingest(session: Session, run_id: str, source: Source, parts: Sequence[Segmen
 
 def log(session: Session, run_id: str, points: Sequence[Points], change: Callable[[Run], Run]) -> Run:
     """Change a run's record and add points of a client without a journal. See RunStore.log."""
-    changed = change_run(session, run_id, change)
+    row = get_run_row(session, run_id, to_change=True)
+    old = row.run
+    changed = change(old)
+    if changed is not old:
+        save_run(session, row.serial, old, changed)
     if points:
-        _Ingest(session, run_id, get_run_row(session, run_id), (HTTP_WRITER, 0)).log(points)
+        _Ingest(session, run_id, row, (HTTP_WRITER, 0)).log(points)
     return changed
+
+
+def import_points(session: Session, run_id: str, parts: Sequence[ImportedPart]) -> tuple[int, list[str]]:
+    """Add points of an imported run that it lacks. See RunStore.import_runs."""
+    return _Ingest(session, run_id, get_run_row(session, run_id), IMPORT_SOURCE).add_imported(parts)
 
 
 class _Ingest:
@@ -285,6 +315,17 @@ class _Ingest:
         check_fits(self._run_id, arrivals)
         self._write_metrics(arrivals, once=True)
 
+    def add_imported(self, parts: Sequence[ImportedPart]) -> tuple[int, list[str]]:
+        """Add the points that an imported run lacks; return how many they were, and notes."""
+        arrivals = Arrivals(self._kind_of, self._rows_of)
+        imported = ImportedPoints(arrivals, self._rows_of, self._read, self._files_of)
+        imported.add(parts)
+        self._write_metrics(arrivals)
+        return imported.added, imported.notes
+
+    def _read(self, key: SeriesKey) -> Columns:
+        return self._series_of(self._columns_of(key.metric)[key.column], key).read()
+
     def _load_segments(
         self, parts: Sequence[SegmentPart]
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], dict[str, str]]]:
@@ -306,6 +347,10 @@ class _Ingest:
     def _rows_of(self, key: SeriesKey) -> int:
         metric = self._columns_of(key.metric).get(key.column)
         return 0 if metric is None else self._series_of(metric, key).count
+
+    def _files_of(self, metric: str) -> int:
+        found = self._columns_of(metric).get("")
+        return 0 if found is None or found.kind != ARTIFACT else found.count
 
     def _series_of(self, metric: _Metric, key: SeriesKey) -> StoredSeries:
         found = self._series.get(key)
@@ -360,9 +405,16 @@ class _Ingest:
                 return
         stored.add(arrival, columns)
         offset = arrival.wall_offset_ns
-        new = summarize(columns, server=key.server, rank=key.rank, source=self._source, wall_offset_ns=offset)
+        new = summarize(
+            columns,
+            server=key.server,
+            rank=key.rank,
+            source=self._source,
+            wall_offset_ns=offset,
+            numbered=arrival.numbered,
+        )
         if metric.kind == TABLE and key.column == ROWS:
-            new = replace(new, last_value=None, minimum=None, maximum=None)
+            new = new.without_numbers()
         metric.add(new)
 
     def _write_file(self, item: ArtifactMetric) -> None:
@@ -403,6 +455,10 @@ class _Metric:
         self._summary = summary
         self._changed = False
 
+    @property
+    def count(self) -> int:
+        return self._summary.count
+
     def add(self, new: Summary) -> None:
         combined = combine(self._summary, new)
         self._changed = self._changed or combined != self._summary
@@ -418,9 +474,12 @@ class _Metric:
 def _summary(row: Sequence[Any]) -> Summary:
     found = dict(zip(_SUMMARY_COLUMNS, row))
     last = found["last_value"]
+    if found["latest"] is None and found["latest_step"] is not None:
+        found["latest"] = math.nan
     return Summary(**{**found, "last_value": None if last is None else load(last)})
 
 
 def _summary_values(summary: Summary) -> dict[str, object]:
     values = {name: getattr(summary, name) for name in _SUMMARY_COLUMNS}
-    return {**values, "last_value": dump(summary.last_value)}
+    latest = None if summary.latest is None else _real(summary.latest)
+    return {**values, "last_value": dump(summary.last_value), "latest": latest}

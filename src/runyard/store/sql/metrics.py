@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -14,6 +15,7 @@ from runyard.core.records import Mark, MetricInfo, Run, RunChange
 from runyard.store.base import (
     STEP,
     Chart,
+    History,
     MetricSeries,
     MetricSummary,
     Points,
@@ -93,13 +95,23 @@ class SqlMetricSeries(SqlPart, MetricSeries):
 
         return self._database.write(lambda session: ingest(session, run_id, (external_writer, attempt), parts))
 
-    def log(self, run_id: str, points: Sequence[Points], change: RunChange) -> Run:
+    def log(
+        self,
+        run_id: str,
+        points: Sequence[Points],
+        change: RunChange,
+        *,
+        check: Callable[[Run], None] = lambda run: None,
+    ) -> Run:
         from runyard.store.sql.ingest import log  # loads numpy
 
         now = self._clock()
-        return self._database.write(
-            lambda session: log(session, run_id, points, lambda run: apply_change(run, change, now=now))
-        )
+
+        def apply(run: Run) -> Run:
+            check(run)
+            return apply_change(run, change, now=now)
+
+        return self._database.write(lambda session: log(session, run_id, points, apply))
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
         with self._database.reading() as session:
@@ -122,7 +134,10 @@ class SqlMetricSeries(SqlPart, MetricSeries):
             for start in range(0, len(run_ids), _SUMMARIES):
                 for row in _summaries(session, run_ids[start : start + _SUMMARIES], names):
                     last = None if row[2] is None else load(row[2])
-                    found.setdefault(row[0], {})[row[1]] = MetricSummary(last, row[3], row[4], row[5])
+                    latest = math.nan if row[6] is None and row[7] is not None else row[6]
+                    found.setdefault(row[0], {})[row[1]] = MetricSummary(
+                        last, row[3], row[4], row[5], latest, row[7], row[8]
+                    )
         return found
 
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
@@ -130,6 +145,12 @@ class SqlMetricSeries(SqlPart, MetricSeries):
 
         with self._database.reading() as session:
             return read_series(session, run_id, metric, column=column, rank=rank)
+
+    def read_history(self, run_id: str, metric: str, *, offset: int = 0, limit: int | None = None) -> History:
+        from runyard.store.sql.series import read_history  # loads numpy
+
+        with self._database.reading() as session:
+            return read_history(session, run_id, metric, offset, limit)
 
     @contextmanager
     def read_values(
@@ -165,7 +186,7 @@ def _summaries(session: Session, run_ids: Sequence[str], names: Sequence[str] | 
     if names is not None:
         wanted = m.name.in_([clean(name) for name in names])
     return session.select(
-        select(runs.c.id, m.name, m.last_value, m.minimum, m.maximum, m.count)
+        select(runs.c.id, m.name, m.last_value, m.minimum, m.maximum, m.count, m.latest, m.latest_step, m.latest_ms)
         .join_from(runs, run_metrics, m.run_serial == runs.c.serial)
         .where(runs.c.id.in_(run_ids), runs.c.purge_us.is_(None), m.column == "", m.kind == "scalar", wanted)
         .order_by(m.id)

@@ -11,12 +11,14 @@ from sqlalchemy import bindparam, delete, select, update
 from runyard.core.errors import NotFound
 from runyard.core.formats.filters import find_number
 from runyard.core.formats.plain import from_plain, to_plain
+from runyard.core.formats.run_inputs import DatasetInput, datasets_of
 from runyard.core.records import Run
 from runyard.store.sql.database import Database, Insert, Session, Statement, Upsert
 from runyard.store.sql.schema import experiments, run_labels, runs, workspaces
 from runyard.store.text import DamagedBytes, clean, dump, indexed, load, to_microseconds
 
 T = TypeVar("T")
+DATASET = "dataset"  # begins the kinds of labels that are made of a run's properties
 LABELS = {"tag": "tags", "property": "properties", "parameter": "parameters"}  # kind → field of Run
 
 _RUN_COLUMNS = (runs.c.serial, runs.c.workspace_id, runs.c.experiment_id, runs.c.child, runs.c.document)
@@ -41,13 +43,19 @@ _UPDATE = Statement(
 _WORKSPACE = Statement(
     select(workspaces.c.id, workspaces.c.document).where(workspaces.c.name == bindparam("workspace_name"))
 )
-_EXPERIMENT_CLAUSE = select(experiments.c.id, experiments.c.last_number, experiments.c.document).where(
-    experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("experiment_name")
+_EXPERIMENTS = select(experiments.c.id, experiments.c.last_number, experiments.c.document).where(
+    experiments.c.workspace_id == bindparam("workspace")
 )
-_EXPERIMENT_ID = Statement(_EXPERIMENT_CLAUSE)
+_NAMED_SO = _EXPERIMENTS.where(experiments.c.name == bindparam("experiment_name"))
+_TITLED_SO = _EXPERIMENTS.where(experiments.c.title == bindparam("experiment_name"))
+_EXPERIMENT_ID = (Statement(_NAMED_SO), Statement(_TITLED_SO))
 DELETED = 2  # the column `archived` of an experiment
-_EXPERIMENT = Statement(_EXPERIMENT_CLAUSE.where(experiments.c.archived < DELETED))
-_EXPERIMENT_TO_CHANGE = Statement(_EXPERIMENT_CLAUSE.where(experiments.c.archived < DELETED).with_for_update())
+_IS_SHOWN = experiments.c.archived < DELETED
+_EXPERIMENT = (Statement(_NAMED_SO.where(_IS_SHOWN)), Statement(_TITLED_SO.where(_IS_SHOWN)))
+_EXPERIMENT_TO_CHANGE = (
+    Statement(_NAMED_SO.where(_IS_SHOWN).with_for_update()),
+    Statement(_TITLED_SO.where(_IS_SHOWN).with_for_update()),
+)
 INSERT_LABELS = Upsert(
     run_labels,
     "run_serial",
@@ -176,6 +184,26 @@ def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
     )
     for kind, field in LABELS.items():
         _save_labels(session, serial, kind, getattr(old, field), getattr(new, field))
+    if old.properties != new.properties:
+        before = dataset_labels(old)
+        for kind, labels in dataset_labels(new).items():
+            _save_labels(session, serial, kind, before[kind], labels)
+
+
+def dataset_labels(run: Run) -> dict[str, dict[str, str | None]]:
+    """Return the labels by which the datasets that a run read are searched, by kind."""
+    datasets = datasets_of(run.properties)
+    found: dict[str, dict[str, str | None]] = {
+        f"{DATASET}_{fact}": {value: value for dataset in datasets if (value := getattr(dataset, fact)) is not None}
+        for fact in ("name", "digest", "context")
+    }
+    found[DATASET] = {dataset_label(dataset): "" for dataset in datasets}
+    return found
+
+
+def dataset_label(dataset: DatasetInput) -> str:
+    """Return the text by which datasets of the same name, digest and context are one."""
+    return dump([dataset.name, dataset.digest, dataset.context])
 
 
 def microseconds(at: datetime | None) -> int | None:
@@ -214,16 +242,24 @@ def get_workspace_id(session: Session, name: str) -> int:
 def find_experiment_row(
     session: Session, workspace_id: int, name: str, *, to_change: bool = False
 ) -> tuple[int, int, str] | None:
-    """Return the experiment's id, the number of its last run, and its document."""
-    statement = _EXPERIMENT_TO_CHANGE if to_change else _EXPERIMENT
-    row = session.one(statement, workspace=workspace_id, experiment_name=clean(name))
+    """Return the id of the experiment of that name or title, the number of its last run, and its document."""
+    row = _named(session, _EXPERIMENT_TO_CHANGE if to_change else _EXPERIMENT, workspace_id, name)
     return None if row is None else (int(row[0]), int(row[1]), str(row[2]))
 
 
 def find_experiment_id(session: Session, workspace_id: int, name: str) -> int | None:
     """Return its row's id, of a deleted one too: its runs can be listed by its name."""
-    row = session.one(_EXPERIMENT_ID, workspace=workspace_id, experiment_name=clean(name))
+    row = _named(session, _EXPERIMENT_ID, workspace_id, name)
     return None if row is None else int(row[0])
+
+
+def _named(session: Session, statements: tuple[Statement, Statement], workspace_id: int, name: str) -> Any:
+    """Return the row with that name, else the one with that title."""
+    for statement in statements:
+        row = session.one(statement, workspace=workspace_id, experiment_name=clean(name))
+        if row is not None:
+            return row
+    return None
 
 
 def no_run(run_id: str) -> NotFound:

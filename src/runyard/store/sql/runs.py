@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, or_, select, update
 
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, RunyardError, UserError
 from runyard.core.records import Experiment, NewRun, Run, RunChange
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess, run_access
-from runyard.store.base import RunRecords
+from runyard.store.base import ImportedRecord, ImportResult, RunRecords
+from runyard.store.imported import change_imported, create_imported, note_parent, with_notes
 from runyard.store.rules import (
     apply_change,
     begin_attempt,
@@ -42,8 +43,10 @@ from runyard.store.sql.rows import (
     RunRow,
     SqlPart,
     change_run,
+    dataset_labels,
     document_of,
     find_experiment_id,
+    find_experiment_row,
     find_run_row,
     get_run_row,
     get_serial,
@@ -52,6 +55,7 @@ from runyard.store.sql.rows import (
     microseconds,
     record_of,
     run_of,
+    save_run,
 )
 from runyard.store.sql.schema import experiments, run_events, runs, tokens, users, workspaces
 from runyard.store.sql.workspaces import put_experiment_row
@@ -62,6 +66,11 @@ _TAKEN = Statement(
         or_(runs.c.key == bindparam("run_key"), runs.c.id == bindparam("run_id"))
     )
 )
+_TAKEN_ID = Statement(
+    select(runs.c.serial, runs.c.document, runs.c.purge_us).where(runs.c.id == bindparam("run_id")).with_for_update()
+)
+
+
 _COUNT_UP = Statement(
     update(experiments).where(experiments.c.id == bindparam("row")).values(last_number=bindparam("number"))
 )
@@ -176,6 +185,10 @@ class SqlRunRecords(SqlPart, RunRecords):
 
         return self._database.write(lambda session: change_run(session, run_id, change))
 
+    def import_runs(self, records: Sequence[ImportedRecord]) -> list[ImportResult | RunyardError]:
+        now = self._clock()
+        return self._database.write(lambda session: [_import(session, record, now) for record in records])
+
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         def append(session: Session) -> int:
             row = get_run_row(session, run_id, to_change=True).serial
@@ -259,7 +272,8 @@ class SqlRunRecords(SqlPart, RunRecords):
                 raise is_hidden(run.id)
             if found_key != key:
                 raise Conflict(f"The run id `{new.id}` is taken.", hint="Submit again: a new id is made.")
-            check_same_request(run, new)
+            row = find_experiment_row(session, get_workspace_id(session, new.workspace), new.experiment)
+            check_same_request(run, new, None if row is None else record_of(Experiment, row[2]))
             return run, False
         now = self._clock()
         experiment_id, number, document = put_experiment_row(
@@ -269,7 +283,7 @@ class SqlRunRecords(SqlPart, RunRecords):
         run = create(
             new,
             number=number + 1,
-            experiment_id=record_of(Experiment, document).id,
+            experiment=record_of(Experiment, document),
             root_id=new.id if parent is None else parent.run.root_id,
             now=now,
         )
@@ -279,6 +293,7 @@ class SqlRunRecords(SqlPart, RunRecords):
 
 
 def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent: RunRow | None) -> None:
+    """Write the row of a new run, and the labels that it is searched by. In a write transaction."""
     workspace_id = session.one(_WORKSPACE_OF, row=experiment_id)[0]
     session.run(
         INSERT_RUN,
@@ -302,8 +317,9 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
         ended_us=microseconds(run.ended_at),
     )
     serial = get_serial(session, run.id)
-    for kind, field in LABELS.items():
-        session.many(INSERT_LABELS, label_rows(serial, kind, getattr(run, field)))
+    of_kinds = {kind: getattr(run, field) for kind, field in LABELS.items()}
+    for kind, labels in {**of_kinds, **dataset_labels(run)}.items():
+        session.many(INSERT_LABELS, label_rows(serial, kind, labels))
 
 
 def _put_token(session: Session, token_hash: str, run_id: str, attempt: int, external_writer: int = 0) -> None:
@@ -314,3 +330,55 @@ def _put_token(session: Session, token_hash: str, run_id: str, attempt: int, ext
         attempt=attempt,
         external_writer=external_writer,
     )
+
+
+def _import(session: Session, record: ImportedRecord, now: datetime) -> ImportResult | RunyardError:
+    """Store one run. What can be refused is refused before anything of the run is written."""
+    parent = _find_parent(session, record)
+    record = note_parent(record, None if parent is None else parent.run)
+    try:
+        run, is_new = _put_run(session, record, parent, now)
+        if not record.parts:
+            return ImportResult(run, is_new, 0)
+        from runyard.store.sql.ingest import import_points  # loads numpy
+
+        added, notes = import_points(session, run.id, record.parts)
+        run = change_run(session, run.id, lambda found: with_notes(found, notes)) if notes else run
+        return ImportResult(run, is_new, added, notes)
+    except UserError as error:
+        return error
+
+
+def _put_run(session: Session, record: ImportedRecord, parent: RunRow | None, now: datetime) -> tuple[Run, bool]:
+    new = record.new
+    taken = session.one(_TAKEN_ID, run_id=clean(new.id))
+    if taken is not None:
+        serial, document, purge_us = taken
+        if purge_us is not None:
+            raise is_hidden(new.id)
+        old = run_of(document)
+        changed = change_imported(old, record, now=now)
+        if changed != old:
+            save_run(session, serial, old, changed)
+        return changed, False
+    experiment_id, number, document = put_experiment_row(
+        session, new.workspace, new.experiment, owner=new.owner, now=now
+    )
+    run = create_imported(
+        record,
+        number=number + 1,
+        experiment=record_of(Experiment, document),
+        parent=None if parent is None else parent.run,
+        now=now,
+    )
+    session.run(_COUNT_UP, row=experiment_id, number=number + 1)
+    _insert_run(session, run, f"import:{clean(new.id)}", experiment_id, parent)
+    if run.archived_at is not None:
+        save_run(session, get_serial(session, run.id), run, run)
+    return run, True
+
+
+def _find_parent(session: Session, record: ImportedRecord) -> RunRow | None:
+    parent_id = record.new.parent_id
+    found = None if parent_id is None or parent_id == record.new.id else find_run_row(session, parent_id)
+    return found if found is not None and found.run.workspace == record.new.workspace else None

@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0009"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISION = "0010"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -77,7 +77,11 @@ experiments = Table(
     Column("last_number", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
     Column("purge_us", BigInteger),  # what was deleted with it goes for good then
+    Column("public_id", Text),
+    Column("title", Text),  # where it is another text than the name
     UniqueConstraint("workspace_id", "name"),
+    Index("ix_experiments_public_id", "public_id", unique=True),
+    Index("ix_experiments_title", "workspace_id", "title", unique=True),
 )
 
 # The last version given stays here when the versions are deleted: numbers are not given again.
@@ -257,8 +261,12 @@ run_metrics = Table(
     Column("last_time", BigInteger, nullable=False),
     Column("file", Text),
     _external_writer("last_external_writer"),
+    Column("latest", Float),  # see `MetricSummary`; NaN has a step, but is NULL
+    Column("latest_step", BigInteger),
+    Column("latest_ms", BigInteger),
     UniqueConstraint("run_serial", "name", "column"),
     Index("ix_run_metrics_last", "workspace_id", "name", "column", "last", "run_serial", "child", "experiment_id"),
+    Index("ix_run_metrics_latest", "workspace_id", "name", "column", "latest", "run_serial"),
 )
 
 series = Table(

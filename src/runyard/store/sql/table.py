@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Select, func, select
 
 from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, Filter, Negation, parse_field
+from runyard.core.formats.run_inputs import DatasetInput
 from runyard.core.names import is_system_metric
 from runyard.core.records import Run
 from runyard.store.base import Column, Groups, Queries, RunPage, RunQuery, RunSearch, RunTable, TableRow, Tally
@@ -27,7 +28,7 @@ from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
 from runyard.store.sql.schema import experiments, run_labels, run_metrics, runs
-from runyard.store.sql.search import search_runs
+from runyard.store.sql.search import list_datasets, search_runs
 from runyard.store.table_rows import (
     LOOKED_AT,
     MAX_COLUMNS,
@@ -121,7 +122,8 @@ class TableReader:
         counted: Counter[Field] = Counter()
         labels, metrics = run_labels.c, run_metrics.c
         for batch in _batches(newest):
-            keys = select(labels.kind, labels.key, func.count()).where(labels.run_serial.in_(batch))
+            keys = select(labels.kind, labels.key, func.count())
+            keys = keys.where(labels.run_serial.in_(batch), labels.kind.in_(FIELDS))
             for kind, key, count in self._all(keys.group_by(labels.kind, labels.key)):
                 counted[Field(FIELDS[kind], key)] += count
             names = select(metrics.name, func.count()).where(metrics.run_serial.in_(batch))
@@ -332,6 +334,12 @@ class SqlQueries(SqlPart, Queries):
     def search_runs(self, search: RunSearch) -> list[Run]:
         with self._database.reading() as session:
             return search_runs(session, search)
+
+    def list_datasets(
+        self, workspace: str, experiment_ids: Sequence[str], *, limit: int = 1000
+    ) -> list[tuple[str, DatasetInput]]:
+        with self._database.reading() as session:
+            return list_datasets(session, workspace, experiment_ids, limit)
 
     @contextmanager
     def _table(self) -> Iterator[TableReader]:

@@ -11,7 +11,7 @@ import signal
 from dataclasses import field
 from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
-from runyard.core.error_lines import ABORT, GPU_MEMORY
+from runyard.core.formats.error_lines import ABORT, GPU_MEMORY
 from runyard.core.lazy_dataclass import dataclass
 from runyard.supervisor.diagnosis.log_tail import Line, LogTail, find_crash, find_traceback
 
@@ -279,6 +279,16 @@ def _port_in_use(facts: _Facts) -> Optional[FailureCause]:
     return FailureCause(PORT, facts.sentence(), advice, facts.evidence(lines[-3:]))
 
 
+def _breakpoint(facts: _Facts) -> Optional[FailureCause]:
+    if str(facts.exception.get("type", "")).rpartition(".")[2] != "BdbQuit":
+        return None
+    advice = (
+        "The script stopped at a breakpoint, and a run has no keyboard. Remove breakpoint(), or attach a debugger: "
+        "`runyard submit --debug 5678 …`."
+    )
+    return FailureCause(EXCEPTION, facts.sentence(), advice, facts.evidence([]))
+
+
 def _raised(facts: _Facts) -> Optional[FailureCause]:
     if not facts.exception:
         return None
@@ -295,6 +305,7 @@ _LOOKS: Tuple[Callable[[_Facts], Optional[FailureCause]], ...] = (
     _crash,
     _killed,
     _port_in_use,
+    _breakpoint,
     _raised,
 )
 

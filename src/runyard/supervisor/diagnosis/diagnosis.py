@@ -286,7 +286,7 @@ def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) 
 def _about_first(first: RankEnd, launch: LaunchPlan, job: Optional[JobSpec]) -> List[str]:
     advice = [first.cause.advice] if first.cause.advice else []
     if first.weight == FailureWeight.HELPER:
-        role = str(first.process.get("role") or "A process of ours")
+        role = str(first.process.get("role") or "A process of Runyard")
         return [first.cause.sentence.replace("User program", role, 1), *advice]
     count = count_ranks(launch)
     where = [_where(first, job, count)] if count > 1 else []

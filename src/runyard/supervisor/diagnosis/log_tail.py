@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, List, NamedTuple, Optional, Pattern, Sequence
 
-from runyard.core.error_lines import FATAL, TRACEBACK
+from runyard.core.formats.error_lines import FATAL, TRACEBACK
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EvidenceLine

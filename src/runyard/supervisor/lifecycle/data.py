@@ -12,7 +12,7 @@ from runyard.client.calls.workspace import DatastoreFiles, SecretCalls
 from runyard.core.errors import MissingContent, RunyardError, SystemFailure
 from runyard.core.specs import DIRECT, JobSpec
 from runyard.core.specs import KIND as DATASETS
-from runyard.data.base import Storage
+from runyard.data.base import Count, Storage, count_nothing
 from runyard.data.datasets import bring_dataset, deliver_output, open_output, registered_output
 from runyard.data.datastores import KIND, get_document, list_documents, open_storage
 from runyard.data.references import PREFIX, Node, bring, deliver
@@ -135,20 +135,20 @@ class _PatientFiles:
         """Return (name, size) of the files below `path`."""
         return self._connection.insist(lambda: self._files.list(path))
 
-    def put(self, source: str, name: str) -> None:
+    def put(self, source: str, name: str, count: Count = count_nothing) -> None:
         """Store a local file as `name`. May be repeated."""
 
         def put() -> None:
             try:
-                self._files.put(source, name)
+                self._files.put(source, name, count)
             except MissingContent as error:  # the server lacks chunks that were sent: send them again
                 raise SystemFailure(error.what, why=error.why) from error
 
         self._connection.insist(put)
 
-    def fetch(self, name: str, target: str) -> None:
+    def fetch(self, name: str, target: str, count: Count = count_nothing) -> None:
         """Download the file `name` to `target`."""
-        self._connection.insist(lambda: self._files.fetch(name, target))
+        self._connection.insist(lambda: self._files.fetch(name, target, count))
 
 
 def _not_delivered(name: str, error: Exception) -> RunError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import JobSpec
+from runyard.launchers.variables import MLFLOW_SWITCH, mlflow_variables
 from runyard.supervisor.diagnosis.diagnosis import document_of
 from runyard.supervisor.diagnosis.hangs import STACKS_FILE, Hang, HangWatch
 from runyard.supervisor.lifecycle.usage import Sampling
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DIAGNOSIS_FILE = "diagnosis.json"
+MLFLOW_STORES = ("mlruns", "mlflow.db", "mlruns.db")  # as MLflow's releases name them by default
 
 
 class RunMonitors:
@@ -48,6 +51,7 @@ class RunMonitors:
         self._fails = chosen.hang_fails
         self._hangs = HangWatch(folder, job, limit_s=chosen.hang_after_s)
         self._sampling = Sampling(folder, job, ranks=ranks, every_s=chosen.sample_every_s)
+        self._cargo = courier.cargo
         self._events = EventFiles(folder, job, courier.cargo.tree, courier.connection)
 
     def start(self) -> None:
@@ -72,8 +76,26 @@ class RunMonitors:
         """Stop the monitors, and write `diagnosis.json` when the run's error was diagnosed."""
         self._sampling.stop()
         self._events.stop()
+        self._bring_in_mlflow_stores()
         if error and "kind" in (error.get("details") or {}):
             self._keep(error)
+
+    def _bring_in_mlflow_stores(self) -> None:
+        """Bring in what the program logged into MLflow stores of its own. What is wrong with one is a warning."""
+        named = {**self._job.spec.environment.variables, **self._job.spec.variables}
+        switch = {name: value for name, value in named.items() if name == MLFLOW_SWITCH}
+        if self._job.interactive_pid is not None or not mlflow_variables(self._job, switch):
+            return  # it is the user's own folder, or MLflow is switched off
+        for root in self._cargo.tree.roots:
+            for store in _find_mlflow_stores(root, self._job.spec.output_folders):
+                from runyard.supervisor.lifecycle.mlflow_store import bring_in  # most runs leave none
+
+                try:
+                    tree, kept = self._cargo.tree, self._cargo.uploads.sources
+                    bring_in(self._folder, self._job, tree, root, store, kept=kept, warn=self._warn)
+                except Exception as error:  # a program wrote it, and the run must end whatever it holds
+                    logger.exception("the MLflow store %s could not be brought in", store)
+                    self._warn("mlflow", f"The MLflow store {store} could not be brought into the run: {error}")
 
     def _look(self, launch: LaunchPlan, exits: Sequence[RankExit]) -> Optional[Hang]:
         try:
@@ -108,3 +130,9 @@ class RunMonitors:
         except InvalidArgument as error:
             self._warn("settings", str(error))
             return settings
+
+
+def _find_mlflow_stores(root: str, folders: Sequence[str]) -> List[str]:
+    """Return what may be a store, in the work folder and in the output folders, with paths below `root`."""
+    places = [os.path.join(folder, name) if folder else name for folder in ("", *folders) for name in MLFLOW_STORES]
+    return [place for place in places if os.path.lexists(os.path.join(root, place))]

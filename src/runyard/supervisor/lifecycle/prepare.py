@@ -33,6 +33,7 @@ from runyard.supervisor.processes.keeper import ReaperGone
 from runyard.supervisor.run_folder import (
     SNAPSHOT,
     RunFolder,
+    drop_spares_of,
     prefix_of,
     remove_tree,
     shares_folder,
@@ -47,7 +48,6 @@ from runyard.supervisor.shipping.work_tree import BROUGHT, WorkTree
 if TYPE_CHECKING:
     from runyard.core.formats.documents import EnvironmentFacts, RunError
     from runyard.core.formats.run_files import LaunchPlan
-    from runyard.snapshots.nearby import Nearby
     from runyard.supervisor.lifecycle.data import RunData
 
 T = TypeVar("T")
@@ -266,6 +266,7 @@ class Preparation:
             try:
                 return self._connection.insist(lambda: self._restore_once(root, content, work))
             except NoSpace:
+                drop_spares_of(self._job)
                 self._doing(f"{_RESTORING}: the disk is full, waiting for space below {work}")
             until = time.monotonic() + backoff.next_s()
             while time.monotonic() < until:
@@ -275,26 +276,33 @@ class Preparation:
     def _restore_once(self, root: str, content: Source, work: str) -> None:
         """Restore once. Errors of this machine's disk become NoSpace or OSError; only the server is retried."""
         try:
-            restore(root, content, work, near=self._nearby(root, content), tell=self._tell_restored())
+            if isinstance(content, Known):
+                restore(root, content, work, tell=self._tell_restored())
+            else:
+                self._restore_large(root, content, work)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, OSError):
                 raise (NoSpace() if error.__cause__.errno in NO_SPACE else error.__cause__) from error
             self._doing(f"{_RESTORING}, which cannot go on: {error.what} {error.why}")
             raise
 
+    def _restore_large(self, root: str, content: Source, work: str) -> None:
+        """Restore a snapshot whose content did not come along with the job."""
+        from runyard.snapshots.nearby import find_nearby  # small snapshots come along
+        from runyard.supervisor.lifecycle.spare_work import note_restored, take_spare
+
+        home = Path(self._job.home)
+        if self._job.is_gang or len(work_folders(self._folder, self._job)) > 1:
+            return restore(root, content, work, near=find_nearby(home, root), tell=self._tell_restored())
+        if not take_spare(self._folder, self._job.home, root, work):
+            restore(root, content, work, near=find_nearby(home, root), tell=self._tell_restored())
+            note_restored(self._folder, root, work)
+
     def _content(self) -> Source:
         """Return the source of the snapshot: what came along with the job, else the server."""
         content = self._connection.client.content
         frames = self._folder.read_bytes(SNAPSHOT)
         return Known(frames, content) if frames else content
-
-    def _nearby(self, root: str, content: Source) -> Optional[Nearby]:
-        """Return the source folder, when it lies on this machine and its content did not come along with the job."""
-        if isinstance(content, Known):
-            return None
-        from runyard.snapshots.nearby import find_nearby  # small snapshots come along
-
-        return find_nearby(Path(self._job.home), root)
 
     def _tell_restored(self) -> Callable[[int, int], None]:
         """Return what shows on the run how far the restoring is."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-from runyard.core.machine.facts import boot_id
+from runyard.core.machine.facts import boot_id, container_id
 from runyard.launchers.base import BY_MPIRUN, BY_REAPER
 from runyard.supervisor.proc import (
     ProcessEntry,
@@ -54,7 +54,7 @@ class Adopted(ProcessOwner):
         sure = {one["rank"] for one in planned if one.get("started_by", BY_REAPER) == BY_REAPER}
         self._unrecorded = sorted(sure - started) if planned or started else [0]
         self._by_mpirun = [one["rank"] for one in planned if one.get("started_by") == BY_MPIRUN]
-        self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
+        self._rebooted = _has_restarted(folder.read_object("claim"))
         for entry in self.ranks:
             self._watch(entry)
         # On a cluster, the ranks were killed together with their reaper: the program did not fail.
@@ -186,3 +186,9 @@ class Adopted(ProcessOwner):
         for root in list(found):
             found.update((entry.pid, entry) for entry in descendants(entries, root, without=[os.getpid()]))
         return [entry for entry in found.values() if entry.state not in "ZX"]
+
+
+def _has_restarted(claim: Mapping[str, Any]) -> bool:
+    """Return whether the machine, or the container that all of us live in, was started again since the claim."""
+    container = claim.get("container")
+    return claim.get("boot_id") != boot_id() or (container is not None and container != container_id())

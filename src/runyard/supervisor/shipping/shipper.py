@@ -14,7 +14,7 @@ from runyard.core.errors import RunyardError, is_later
 from runyard.core.formats.journal import CELL
 from runyard.core.specs import JobSpec
 from runyard.supervisor.disk import Disk
-from runyard.supervisor.run_folder import RunFolder, prefix_of, tracked_folders
+from runyard.supervisor.run_folder import RunFolder, drop_spares_of, prefix_of, tracked_folders
 from runyard.supervisor.shipping.connection import REFUSALS, Connection
 from runyard.supervisor.shipping.files import OutputFiles
 from runyard.supervisor.shipping.journals import LEAST_BYTES, PART_BYTES, Frame, Journals
@@ -256,7 +256,7 @@ class ShippingLoops:
     ) -> None:
         warn = reporter.warn
         self.refusals = Refusals(folder, warn=warn)
-        self.disk = Disk(folder, warn=warn, note=reporter.note)
+        self.disk = Disk(folder, warn=warn, note=reporter.note, make_room=lambda: drop_spares_of(job))
         self.seen = ChildRunLedger(folder)
         uploader = Uploader(connection, job.run_id, attempt=None if is_guest else job.attempt)
         self.uploads = ExplicitUploads(

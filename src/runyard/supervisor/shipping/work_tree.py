@@ -91,22 +91,22 @@ class WorkTree:
         self._job = job
         self._rules = KeepRules(job.spec.keep)
         self._lock = threading.Lock()
-        self._roots = self._find_roots()
+        self.roots = self._find_roots()
         self._known: Optional[Dict[str, Restored]] = None
         self._found: Dict[str, List[KeptFile]] = {}
         self._again_at: Dict[str, float] = {}
 
     def remember(self) -> None:
         """Note what the snapshot brought. Raises OSError."""
-        found = {os.path.basename(root): [name for name, _ in self._iter_files(root)] for root in self._roots}
-        times = {os.path.basename(root): _now_ns(root) for root in self._roots}
+        found = {os.path.basename(root): [name for name, _ in self._iter_files(root)] for root in self.roots}
+        times = {os.path.basename(root): _now_ns(root) for root in self.roots}
         self._folder.write(RESTORED, {key: {"at_ns": times[key], "names": names} for key, names in found.items()})
 
     def list_kept(self, index: int, *, fresh: bool) -> List[KeptFile]:
         """Return the new files of a work folder that are stored with the run; `fresh`: after a walk of now."""
-        if index >= len(self._roots) or not self._is_ready():
+        if index >= len(self.roots) or not self._is_ready():
             return []
-        root = self._roots[index]
+        root = self.roots[index]
         with self._lock:
             began = time.monotonic()
             if fresh or began >= self._again_at.get(root, 0.0):
@@ -125,7 +125,7 @@ class WorkTree:
         lost: Dict[str, Tuple[int, int]] = {}  # number and size by the first part of the name
         deadline = time.monotonic() + MOST_S
         is_whole = True
-        for root in self._roots:
+        for root in self.roots:
             for name, path in self._iter_files(root):
                 if time.monotonic() > deadline:
                     is_whole = False
@@ -141,10 +141,6 @@ class WorkTree:
         """Return whether a file of an earlier attempt belongs back into the work folder."""
         return self._rules.fit(name) or is_event_file(name)
 
-    @property
-    def roots(self) -> List[str]:
-        return self._roots
-
     def _find_roots(self) -> List[str]:
         if self._job.interactive_pid is not None:
             logs = self._job.interactive_folders.get("logs", "")
@@ -154,7 +150,7 @@ class WorkTree:
         return work_folders(self._folder, self._job)
 
     def _iter_kept(self, root: str) -> Iterator[KeptFile]:
-        restored = self._restored(root)
+        restored = self.restored(root)
         for name, path in self._iter_files(root):
             if not self.fits(name):
                 continue
@@ -172,13 +168,14 @@ class WorkTree:
         except OSError:
             return None
         has_content = stat.S_ISREG(status.st_mode) and status.st_size > 0
-        return status.st_size if has_content and self._restored(root).is_new(name, status) else None
+        return status.st_size if has_content and self.restored(root).is_new(name, status) else None
 
     def _is_ready(self) -> bool:
         """Return whether the work folder is there, and what the snapshot brought is known."""
         return self._known is not None or self._job.interactive_pid is not None or self._folder.has(RESTORED)
 
-    def _restored(self, root: str) -> Restored:
+    def restored(self, root: str) -> Restored:
+        """Return what the snapshot brought into a work folder."""
         if self._known is None:
             stored = self._folder.read_object(RESTORED)
             self._known = {key: Restored(known["names"], int(known["at_ns"])) for key, known in stored.items()}

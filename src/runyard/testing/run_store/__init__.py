@@ -6,6 +6,7 @@ Loads: in tests.
 
 from runyard.testing.run_store.assets import AssetsSuite, UsersSuite
 from runyard.testing.run_store.files import FilesSuite
+from runyard.testing.run_store.imports import ImportsSuite
 from runyard.testing.run_store.metrics import MetricSeriesSuite
 from runyard.testing.run_store.runs import RunRecordsSuite
 from runyard.testing.run_store.store import RunStoreSuite
@@ -15,6 +16,7 @@ from runyard.testing.run_store.workspaces import WorkspacesSuite
 __all__ = [
     "AssetsSuite",
     "FilesSuite",
+    "ImportsSuite",
     "MetricSeriesSuite",
     "QueriesSuite",
     "RunRecordsSuite",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
@@ -37,6 +39,22 @@ class AssetsSuite:
 
         assert (again, is_new) == (first, False)
         assert (back.version, is_back_new) == (3, True)
+
+    def test_an_imported_version_keeps_its_number_and_times(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        first, _ = store.put_asset("default", "environment", "train", {"x": 1})
+        then = datetime(2021, 5, 4, 3, 2, 1, tzinfo=timezone.utc)
+        old = replace(first, version=5, created_at=then, updated_at=then, document={"x": 5}, key="k")
+        between = replace(old, version=3, document={"x": 3})
+
+        assert store.import_asset(old) == (old, True)
+        assert store.import_asset(between) == (between, True)
+        assert store.import_asset(replace(old, document={"x": 6})) == (old, False), "what is there stays"
+        assert [one.version for one in store.list_assets("default", "environment", name="train")] == [1, 3, 5]
+        assert store.get_asset("default", "environment", "train") == old
+        assert store.put_asset("default", "environment", "train", {"x": 7})[0].version == 6
+        with pytest.raises(NotFound, match="nowhere"):
+            store.import_asset(replace(old, workspace="nowhere"))
 
     def test_kinds_and_workspaces_do_not_share_names(self, store: RunStore) -> None:
         for name in ("default", "other"):
@@ -73,6 +91,72 @@ class AssetsSuite:
         with pytest.raises(NotFound, match="version 7"):
             store.update_asset("default", "compute", "pool", version=7, document={})
 
+    def test_a_version_is_edited_in_one_transaction(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        store.put_asset("default", "compute", "pool", {"count": 0})
+        made, _ = store.put_asset("default", "compute", "pool", {"count": 0})
+
+        def count() -> None:
+            for _ in range(20):
+                store.edit_asset("default", "compute", "pool", lambda old: {"count": old.document["count"] + 1})
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stamped = store.get_asset("default", "compute", "pool")
+        kept = store.edit_asset("default", "compute", "pool", lambda old: old.document, version=1, stamp=False)
+
+        assert stamped.document == {"count": 80}
+        assert stamped.updated_at > made.updated_at
+        assert (kept.version, kept.document, kept.updated_at) == (1, {"count": 0}, kept.created_at)
+        with pytest.raises(NotFound, match="version 7"):
+            store.edit_asset("default", "compute", "pool", lambda old: old.document, version=7)
+
+    def test_all_versions_of_all_names_are_listed_by_name(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        for name in ("b", "a", "b"):
+            store.put_asset("default", "model", name, {})
+        listed = store.list_assets("default", "model", all_versions=True)
+
+        assert [(asset.name, asset.version) for asset in listed] == [("a", 1), ("b", 1), ("b", 2)]
+
+    def test_a_name_with_its_versions_is_renamed(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        for number in (1, 2, 3):
+            store.put_asset("default", "model", "old", {"number": number})
+        store.put_asset("default", "about", "old", {"is": "about"})
+        store.delete_asset("default", "model", "old", version=3)
+        store.put_asset("default", "model", "taken", {})
+        for kinds in (["model", "about"], ["about", "model"]):
+            with pytest.raises(Conflict, match="taken"):
+                store.rename_assets("default", kinds, "old", "taken")
+        with pytest.raises(NotFound, match="never"):
+            store.rename_assets("default", ["model", "about"], "never", "new")
+        store.rename_assets("default", ["model", "about", "absent"], "old", "new")
+        renamed = store.list_assets("default", "model", name="new")
+
+        assert [(asset.name, asset.version, asset.document["number"]) for asset in renamed] == [
+            ("new", 1, 1), ("new", 2, 2)
+        ]  # fmt: skip
+        assert store.get_asset("default", "about", "new").document == {"is": "about"}
+        assert [asset.name for asset in store.list_assets("default", "model")] == ["new", "taken"]
+        assert [store.put_asset("default", "model", name, {})[0].version for name in ("new", "old")] == [4, 4]
+
+    def test_services_and_images_keep_the_snapshots_that_they_are_made_from(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        revisions = [{"spec": {"snapshot_id": "s1"}}, {"spec": {"snapshot_id": None}}, {"spec": {"snapshot_id": "s2"}}]
+        store.put_asset("default", "webservice", "digits", {"record": {"revisions": revisions}, "sealed": {}})
+        store.put_asset("default", "image", "digits", {"revision": {"snapshot_id": "s3"}})
+        store.put_asset("default", "image", "digits", {"revision": {"snapshot_id": "s4"}})
+        store.put_asset("default", "image", "digits", {"revision": {}, "deleted": True})
+        store.put_asset("default", "environment", "digits", {"revision": {"snapshot_id": "s5"}})
+
+        assert store.read_references().snapshots == {"s1", "s2", "s3", "s4"}
+        store.delete_asset("default", "webservice", "digits")
+        assert store.read_references().snapshots == {"s3", "s4"}
+
     def test_one_version_can_go_and_the_others_stay(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())
         for number in (1, 2, 3):
@@ -90,10 +174,11 @@ class AssetsSuite:
         store.put_asset("default", "model", "net", {"files": [{"name": "a", "chunks": ["c1", "c2"]}]})
         store.put_asset("default", "model", "net", {"files": [{"name": "a", "chunks": ["c3"]}]})
         store.put_asset("default", "environment", "net", {"files": [{"name": "a", "chunks": ["c9"]}]})
+        store.put_asset("default", "logged_model", "m-1", {"files": [{"name": "a", "chunks": ["c4"]}]})
 
-        assert set(store.read_references().chunks) == {"c1", "c2", "c3"}
+        assert set(store.read_references().chunks) == {"c1", "c2", "c3", "c4"}
         store.delete_asset("default", "model", "net", version=1)
-        assert set(store.read_references().chunks) == {"c3"}
+        assert set(store.read_references().chunks) == {"c3", "c4"}
 
     def test_a_deleted_asset_is_gone_and_its_numbers_are_not_given_again(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from runyard.core.errors import Conflict, InvalidArgument, NotFound
-from runyard.core.records import Mark, RunChange
+from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, NotFound
+from runyard.core.records import Mark, Run, RunChange
 from runyard.store.base import (
     ALL_RANKS,
     TIME,
@@ -26,6 +27,7 @@ from runyard.store.base import (
 )
 from runyard.testing.runs import Journal, a_run, points
 
+MS = 1_000_000  # ns
 SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
 
 
@@ -74,6 +76,25 @@ class MetricSeriesSuite:
             store.log("r1", [one], RunChange(parameters_log={"p": "2"}, tags_set={"t": "1"}))
         assert store.list_metrics("r1") == []
         assert store.get_run("r1").tags == {}
+
+    def test_a_run_that_fails_a_check_takes_nothing(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        store.log("r1", [], RunChange(tags_set={"t": "1"}))
+        one = Points("m", "f8", np.array([1.0]), np.array([1]), np.array([1]))
+
+        def check(run: Run) -> None:
+            assert run.tags == {"t": "1"}
+            raise NotAllowed("Not this run.")
+
+        with pytest.raises(NotAllowed, match="Not this run"):
+            store.log("r1", [one], RunChange(tags_set={"t": "2"}), check=check)
+        assert store.list_metrics("r1") == []
+        assert store.get_run("r1").tags == {"t": "1"}
+
+    def test_points_alone_leave_the_record_as_it_is(self, store: RunStore) -> None:
+        before = a_run(store, "r1")
+
+        assert store.log("r1", [Points("m", "f8", [1.0], np.array([1]), np.array([1]))], RunChange()) == before
 
     def test_logged_parameters_of_journals_keep_their_first_value(self, store: RunStore) -> None:
         a_run(store, "r1")
@@ -188,13 +209,81 @@ class MetricSeriesSuite:
         found = store.summarize_metrics(runs)
 
         assert set(found) == {"r1", "r2"} and set(found["r2"]) == {"loss"}
-        assert found["r1"] == {"loss": MetricSummary(2.0, 1.0, 3.0, 3), "word": MetricSummary("a", None, None, 1)}
+        loss = found["r1"]["loss"]
+        assert (loss.latest_step, found["r1"]["word"].latest_step) == (2, None)
+        assert loss.latest_ms is not None
+        assert {name: replace(one, latest_step=None, latest_ms=None) for name, one in found["r1"].items()} == {
+            "loss": MetricSummary(2.0, 1.0, 3.0, 3, 2.0),
+            "word": MetricSummary("a", None, None, 1, None),
+        }
         nan = found["r2"]["loss"]
         assert math.isnan(nan.last) and (nan.minimum, nan.maximum, nan.count) == (None, None, 1)
-        assert store.summarize_metrics(runs, names=["_system/cpu", "none"]) == {
-            "r2": {"_system/cpu": MetricSummary(50.0, 50.0, 50.0, 1)}
-        }
+        cpu = store.summarize_metrics(runs, names=["_system/cpu", "none"])
+        assert [list(summaries) for summaries in cpu.values()] == [["_system/cpu"]]
+        assert cpu["r2"]["_system/cpu"].latest == 50.0
         assert store.summarize_metrics([]) == {}
+
+    @pytest.mark.parametrize(
+        ("pieces", "latest"),
+        [
+            ([points("m", [1, 2, 3], steps=[5, 9, 7])], 2),
+            ([points("m", [1], steps=[9]), points("m", [2], steps=[8])], 1),
+            ([points("m", [1, 2], steps=[9, 9], times=[3 * MS, 2 * MS])], 1),
+            ([points("m", [2, 1], steps=[9, 9], times=[MS, MS + 1])], 2),  # one millisecond
+            ([points("m", [2, math.nan, 1], steps=[9] * 3, times=[MS] * 3)], 2),
+            ([points("m", [math.nan], steps=[9]), points("m", [-math.inf], steps=[9])], -math.inf),
+            ([points("m", [2, math.nan], steps=[8, 9])], math.nan),
+            ([points("m", [3, 4], steps=[-3, -5])], 3),
+            ([points("m", [True, False], kind="b1", steps=[2, 1])], 1),
+            ([points("m", [7, "a", 8, "b"], kind="json", steps=[3, 4, 2, 1])], 7),
+            ([points("m", ["a"], kind="json", steps=[3]), points("m", [5.0], steps=[1])], 5),
+            ([points("m", ["a"], kind="json")], None),
+            ([points("m", [3, 1, 2]), points("m", [5, 4], times=[3, 4])], 4),
+            ([points("m", [3, 1, "a"], kind="json")], 1),
+        ],
+    )  # fmt: skip
+    def test_the_latest_number_has_the_highest_step(
+        self, store: RunStore, pieces: list[Points], latest: float | None
+    ) -> None:
+        for run_id, batches in (("apart", [[piece] for piece in pieces]), ("together", [pieces])):
+            a_run(store, run_id)
+            journal = Journal(store, run_id)
+            for batch in batches:
+                journal.ship(*batch)
+        found = [summary["m"].latest for summary in store.summarize_metrics(["apart", "together"]).values()]
+
+        assert repr(found) == repr([None if latest is None else float(latest)] * 2)
+
+    def test_the_latest_number_is_among_the_points_of_every_process(self, store: RunStore) -> None:
+        a_run(store, "r1")
+
+        def latest() -> float | None:
+            return store.summarize_metrics(["r1"])["r1"]["m"].latest
+
+        Journal(store, "r1", wall_offset_ns=5 * MS).ship(points("m", [1.0], steps=[10]))
+        Journal(store, "r1", attempt=2).ship(points("m", [2.0], steps=[9]))
+        assert latest() == 1
+        store.log("r1", [points("m", [3.0], steps=[10], times=[4 * MS])], RunChange())
+        assert latest() == 1
+        store.log("r1", [points("m", [4.0], steps=[10], times=[6 * MS])], RunChange())
+        assert latest() == 4
+        Journal(store, "r1", attempt=3, rank=1).ship(points("m", [9.0], steps=[99]))
+        assert latest() == 4
+
+    def test_points_without_steps_count_on_from_those_before_them(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        first, second = Journal(store, "r1"), Journal(store, "r1", attempt=2)
+        first.ship(points("m", [1.0, 2.0, 3.0]))
+        second.ship(points("m", [4.0]))
+        first.ship(points("m", [5.0]))  # it arrives late
+        summary = store.summarize_metrics(["r1"])["r1"]["m"]
+
+        assert summary.latest == summary.last == 4 == values_of(store, "m")[-1]
+        second.ship(points("m", [6.0], times=[1]))
+        second.ship(points("m", [7.0], times=[2], steps=[4]))
+        assert store.summarize_metrics(["r1"])["r1"]["m"].latest == 6
+        second.ship(points("m", [7.0], times=[3], steps=[6]))
+        assert store.summarize_metrics(["r1"])["r1"]["m"].latest == 7
 
     @pytest.mark.parametrize(
         ("batches", "kind", "expected"),
@@ -601,3 +690,40 @@ class MetricSeriesSuite:
 
         with pytest.raises(InvalidArgument, match="drawn"):
             store.chart("r1", "m")
+
+    def test_a_history_is_in_order_of_time_step_and_value_and_read_by_windows(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1", wall_offset_ns=5_000_000)
+        count = 10_000
+        times = [1_000_000 * (at // 3) for at in range(count)]  # three points share a millisecond
+        times[9000], times[100] = 0, 2_000_000 * count
+        values = [float(-at) for at in range(count)]
+        values[7] = math.nan
+        for start in range(0, count, 1000):
+            steps = [at // 2 for at in range(start, start + 1000)]
+            part = slice(start, start + 1000)
+            journal.ship(points("loss", values[part], times=times[part], steps=steps))
+
+        rows = [(5 + time // 1_000_000, at // 2, value) for at, (time, value) in enumerate(zip(times, values))]
+        rows.sort(key=lambda row: (row[0], row[1], 0.0 if math.isnan(row[2]) else row[2], math.isnan(row[2])))
+        wanted = [repr(row) for row in rows]
+
+        def read(**window: int) -> list[str]:
+            found = store.read_history("r1", "loss", **window)
+            rows = zip(found.ms.tolist(), found.steps.tolist(), found.values.tolist())
+            return [repr(row) for row in rows]
+
+        assert read() == wanted
+        for offset, limit in ((0, 10), (5, 1), (4090, 20), (count - 5, 100), (count, 5), (0, count)):
+            assert read(offset=offset, limit=limit) == wanted[offset : offset + limit]
+
+    def test_a_history_has_the_numbers_of_a_metric_alone(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        mixed = [1, "two", 3.5, None, True]
+        Journal(store, "r1").ship(points("m", mixed, kind="json"), points("flag", [1, 0], kind="b1"))
+
+        assert store.read_history("r1", "m").values.tolist() == [1.0, 3.5, 1.0]
+        assert store.read_history("r1", "m", offset=1, limit=1).steps.tolist() == [2]
+        assert store.read_history("r1", "flag").values.tolist() == [1.0, 0.0]
+        with pytest.raises(NotFound):
+            store.read_history("r1", "none")

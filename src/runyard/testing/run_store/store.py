@@ -5,6 +5,7 @@ from __future__ import annotations
 from runyard.store.base import RunStore
 from runyard.testing.run_store.assets import AssetsSuite, UsersSuite
 from runyard.testing.run_store.files import FilesSuite
+from runyard.testing.run_store.imports import ImportsSuite
 from runyard.testing.run_store.metrics import MetricSeriesSuite
 from runyard.testing.run_store.runs import RunRecordsSuite
 from runyard.testing.run_store.table import QueriesSuite
@@ -12,7 +13,7 @@ from runyard.testing.run_store.workspaces import WorkspacesSuite
 
 
 class RunStoreSuite(
-    WorkspacesSuite, RunRecordsSuite, MetricSeriesSuite, FilesSuite, AssetsSuite, UsersSuite, QueriesSuite
+    WorkspacesSuite, RunRecordsSuite, MetricSeriesSuite, FilesSuite, AssetsSuite, UsersSuite, QueriesSuite, ImportsSuite
 ):
     """The contract of `RunStore`. Subclass it with a fixture `store` that gives an empty store."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runyard.core.errors import Conflict, NotFound
-from runyard.store.base import RunStore
+from runyard.store.base import RunQuery, RunStore
 from runyard.testing.run_store.deletes import BEFORE, LATER, UNTIL, ended, family, shown
 from runyard.testing.runs import a_run, a_workspace
 
@@ -57,6 +57,69 @@ class WorkspacesSuite:
 
         assert found.tags == {"b": None, "c": "3"} == store.get_experiment("default", "e").tags
 
+    def test_an_experiment_has_any_title_and_is_found_by_it(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        odd = "loss: \n 50 %" + "x" * 480
+        plain = store.create_experiment("default", "plain")
+        made = store.create_experiment("default", odd, owner="ann", tags={"a": "1"}, artifact_location="s3://b/x")
+
+        assert (plain.name, plain.title, plain.shown_name) == ("plain", None, "plain")
+        assert (made.title, made.owner, made.tags, made.artifact_location) == (odd, "ann", {"a": "1"}, "s3://b/x")
+        assert made.name.startswith("loss-50-xxx") and len(made.name) < 100
+        assert store.get_experiment("default", odd) == made == store.put_experiment("default", odd)
+        assert store.find_experiment("default", title=odd) == made == store.find_experiment("default", id=made.id)
+        assert (
+            store.list_experiments("default", name=odd) == [made] == store.list_experiments("default", name=made.name)
+        )
+        run = a_run(store, "r1", experiment=odd)
+        assert (run.experiment, run.experiment_id) == (made.name, made.id)
+        assert a_run(store, "r1", experiment=odd).id == "r1"
+        assert [found.id for found in store.list_runs(RunQuery("default", experiment=odd)).runs] == ["r1"]
+        assert store.list_owners("default", experiment=odd) == {run.owning_user}
+        assert store.find_experiment("default", title=made.name) is None
+        assert store.find_experiment("default", id="none") is None
+        for title in (odd, "plain"):
+            with pytest.raises(Conflict, match="already"):
+                store.create_experiment("default", title)
+
+    def test_a_title_changes_and_stays_unique(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        first = store.put_experiment("default", "a")
+        renamed = store.update_experiment("default", "a", title="b")
+        again = store.create_experiment("default", "a")
+
+        assert (renamed.name, renamed.title, first.changed_at) == ("a", "b", None)
+        assert renamed.changed_at is not None and renamed.changed_at >= first.created_at
+        assert again.title == "a" and again.name.startswith("a-")
+        assert store.find_experiment("default", title="b") == renamed == store.get_experiment("default", "a")
+        assert store.find_experiment("default", title="a") == again
+        for name, title in (("b", "a"), (again.name, "b")):
+            with pytest.raises(Conflict, match=f"`{title}` already"):
+                store.update_experiment("default", name, title=title)
+        store.update_experiment("default", again.name, title="c", archived=True)
+        with pytest.raises(Conflict, match="archived"):
+            store.create_experiment("default", "c")
+        back = store.update_experiment("default", "b", title="a")
+        assert back.title is None
+        assert store.update_experiment("default", "a", title="a", tags_set={"t": "1"}).changed_at == back.changed_at
+
+    def test_a_deleted_experiment_is_made_again_by_its_title_or_leaves_it(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        made = store.create_experiment("default", "a\nb", tags={"t": "1"}, artifact_location="s3://b")
+        store.hide_experiment("default", "a\nb", until=UNTIL)
+        assert store.find_experiment("default", title="a\nb") is None is store.find_experiment("default", id=made.id)
+        again = store.create_experiment("default", "a\nb")
+        assert (again.id, again.tags, again.artifact_location) == (made.id, {}, None)
+
+        store.hide_experiment("default", "a\nb", until=UNTIL)
+        store.put_experiment("default", "other")
+        assert store.update_experiment("default", "other", title="a\nb").title == "a\nb"
+        store.restore_experiment("default", made.name)
+        assert store.get_experiment("default", made.name).title is None
+        store.hide_experiment("default", "a\nb", until=UNTIL)
+        store.restore_experiment("default", "a\nb")
+        assert store.get_experiment("default", "a\nb").name == "other"
+
     def test_an_experiment_is_deleted_when_it_has_no_runs(self, store: RunStore) -> None:
         ended(store, "r1", experiment="e")
         before = store.get_experiment("default", "e")
@@ -80,6 +143,7 @@ class WorkspacesSuite:
         with pytest.raises(Conflict, match="`default` cannot be deleted"):
             store.delete_workspace("default")
         assert store.get_asset("default", "environment", "mine").document == {"of": "default"}
+        assert store.get_workspace("default").name == "default"
         store.delete_experiment("default", "e")
         store.delete_workspace("default")
         for ask in (store.get_workspace, store.delete_workspace):

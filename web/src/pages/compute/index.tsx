@@ -112,7 +112,7 @@ function Target({ name }: { name: string }) {
                 label={found.spec.max_nodes ? 'nodes at most' : 'nodes'}
                 value={found.spec.max_nodes || found.nodes.length || '–'}
               />
-              <Stat label="nodes there" value={found.nodes.length} />
+              <Stat label="nodes up" value={found.nodes.length} />
               <Stat label="running" value={found.running.length} />
               <Stat label="waiting" value={found.waiting.length} />
             </div>

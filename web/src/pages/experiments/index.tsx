@@ -25,7 +25,7 @@ export default function Page() {
   const found = useResource((signal) => read(here, view, signal), [here, view]);
   useWorkspaceWatch(here, found.again, 3000);
   const shown = (found.value ?? []).filter((line) =>
-    line.experiment.name.toLowerCase().includes(search.trim().toLowerCase()),
+    `${line.experiment.title ?? ''}\n${line.experiment.name}`.toLowerCase().includes(search.trim().toLowerCase()),
   );
   return (
     <div class="page">
@@ -102,7 +102,8 @@ function ExperimentLine({ line, view, again }: { line: Line; view: View; again: 
   return (
     <tr>
       <td class="ex-name">
-        <a href={runs}>{experiment.name}</a>
+        <a href={runs}>{experiment.title ?? experiment.name}</a>
+        {experiment.title && <span class="small soft cut">{experiment.name}</span>}
         {experiment.archived_at && view === 'all' && <span class="tag">archived</span>}
       </td>
       <td class="number">{number(line.total)}</td>

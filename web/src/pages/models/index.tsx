@@ -1,5 +1,6 @@
 // Models: what is registered, in versions; their files, and the run that each came from.
 import { API, getJson, namePart, pathOf } from '../../api/http';
+import { useWorkspaceWatch } from '../../api/live';
 import { bytes } from '../../lib/format';
 import { Copy, Empty, When } from '../../parts/basics';
 import { useResource } from '../../lib/useResource';
@@ -19,7 +20,10 @@ import {
   versionsText,
 } from '../../parts/assets/layout';
 import { chosen, newestOfEach } from '../../parts/assets/shape';
+import { servedVersions } from '../../parts/services/facts';
+import { ServiceState } from '../../parts/services/state';
 import type { ModelVersion } from '../../api/assets';
+import type { Webservice } from '../../api/services';
 
 export default function Models({ name }: PageProps) {
   return <div class="page">{name ? <Model name={name} /> : <List />}</div>;
@@ -89,6 +93,7 @@ function Model({ name }: { name: string }) {
               </div>
               <div class="stack">
                 <Versions place="/models" name={name} versions={versions} shown={model.version} />
+                <ServedBy model={model} />
               </div>
             </div>
           ) : (
@@ -134,6 +139,51 @@ function Facts({ model }: { model: ModelVersion }) {
           </Fact>
         ))}
       </dl>
+    </Section>
+  );
+}
+
+/** The services that answer requests with one of its versions. */
+function ServedBy({ model }: { model: ModelVersion }) {
+  const resource = useResource(
+    (signal) => getJson<Webservice[]>(inWorkspace('/services'), {}, signal),
+    [workspace.value],
+  );
+  useWorkspaceWatch(workspace.value, resource.again, 2_000);
+  return (
+    <Section title="Served by">
+      <Shown resource={resource} what="services">
+        {(services) => {
+          const found = services
+            .map((service) => ({ service, versions: servedVersions(service, model.name) }))
+            .filter(({ versions }) => versions.length);
+          if (!found.length)
+            return (
+              <p class="asset-none small soft">
+                No service. <code>runyard deploy {model.name} --entry score.py</code> makes one.
+              </p>
+            );
+          return (
+            <ul class="versions">
+              {found.map(({ service, versions }) => (
+                <li key={service.id}>
+                  <a href={href(`/services/${namePart(service.name)}`)}>
+                    <span>
+                      {service.name}
+                      <span class="soft small">
+                        {' '}
+                        version {versions.join(', ')}
+                        {versions.includes(String(model.version)) ? '' : ', not this one'}
+                      </span>
+                    </span>
+                    <ServiceState state={service.state} />
+                  </a>
+                </li>
+              ))}
+            </ul>
+          );
+        }}
+      </Shown>
     </Section>
   );
 }

@@ -1,12 +1,13 @@
 // The run's name, status and actions.
 import { useState } from 'preact/hooks';
-import { part, sendJson } from '../../api/http';
+import { address, part, sendJson } from '../../api/http';
 import { hasEnded, type Run } from '../../api/types';
 import { toClipboard } from '../../lib/browser';
 import { plural } from '../../lib/format';
 import { Copy, Lasting, Status, Tag, When } from '../../parts/basics';
 import { ask, attempt, MenuItem, note, Popover } from '../../parts/overlays';
-import { compareHref, go, href, runHref } from '../../lib/router';
+import { compareHref, DEFAULT_WORKSPACE, go, href, runHref } from '../../lib/router';
+import { serviceNameOf } from '../../parts/services/facts';
 import { Editable } from './editable';
 import { distributionOf, tagsOf } from './facts';
 import type { TabProps } from './tab';
@@ -194,6 +195,7 @@ function Actions({ run, again }: TabProps) {
       });
     });
   };
+  const service = serviceNameOf(run);
   return (
     <div class="row run-actions">
       {isLive && (
@@ -201,7 +203,7 @@ function Actions({ run, again }: TabProps) {
           {isStopping ? 'Canceling…' : 'Cancel'}
         </button>
       )}
-      {(run.spec.script || run.spec.command || run.spec.sweep) && (
+      {!service && (run.spec.script || run.spec.command || run.spec.sweep) && (
         <button
           type="button"
           class="button"
@@ -214,6 +216,16 @@ function Actions({ run, again }: TabProps) {
       {run.spec.sweep && (
         <a class="button" href={href(`/sweeps/${part(run.id)}`)}>
           Sweep
+        </a>
+      )}
+      {service && (
+        <a
+          class="button"
+          href={address(`/services/${part(service)}`, {
+            workspace: run.workspace === DEFAULT_WORKSPACE ? null : run.workspace,
+          })}
+        >
+          Service
         </a>
       )}
       <a class="button" href={compareHref([run.id])}>

@@ -59,7 +59,7 @@ export function GroupPicker({
   return (
     <Popover
       label={group ? <span class="cut rt-grouped">Group: {titleOf(group)}</span> : 'Group'}
-      title="Group runs by a field"
+      title={group ? `Group: ${titleOf(group)}. Group runs by a field` : 'Group runs by a field'}
       align="right"
     >
       {(close) => (

@@ -163,11 +163,10 @@ export function GroupLine({
       class={`rt-line rt-group${isActive ? ' is-active' : ''}`}
       role="row"
       aria-rowindex={line + 2}
-      aria-expanded={isOpen}
       style={place(line)}
       onClick={() => onToggle(group)}
     >
-      <span class="rt-group-text" role="gridcell">
+      <span class="rt-group-text" role="gridcell" aria-expanded={isOpen}>
         <span class={`rt-turn${isOpen ? ' is-open' : ''}`} aria-hidden="true">
           ▸
         </span>

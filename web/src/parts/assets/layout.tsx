@@ -91,10 +91,12 @@ export function Versions({
           <li key={one.version}>
             <a
               href={href(`${place}/${namePart(name)}`, at === 0 ? {} : { version: one.version })}
-              aria-label={`Version ${one.version}`}
               aria-current={one.version === shown ? 'page' : undefined}
             >
-              <span class="number">{one.version}</span>
+              <span class="number">
+                <span class="hidden-text">Version </span>
+                {one.version}
+              </span>
               <span class="small soft">
                 <When time={one.created_at} />
               </span>

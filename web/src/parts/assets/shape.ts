@@ -78,6 +78,7 @@ const KINDS: Record<string, string> = {
   Local: 'machine',
   VirtualMachine: 'SSH',
   AmlCompute: 'pool',
+  AKS: 'pool',
   BatchAI: 'pool',
   ComputeInstance: 'instance',
 };

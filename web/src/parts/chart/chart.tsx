@@ -45,6 +45,8 @@ export interface ChartProps {
   isSmall?: boolean;
   /** Fixed ends of the y axis, as 0 to 100 for percent. */
   range?: Range;
+  /** Show only so many seconds before now, by the wall clock; all where it is left out. It moves with `version`. */
+  lastS?: number | null;
   /** Put behind values in the legend. */
   unit?: string;
 }
@@ -59,14 +61,25 @@ interface Shown {
   isHidden: boolean;
 }
 
-export function Chart({ lines, view, title, height, version = 0, isSmall = false, range, unit = '' }: ChartProps) {
+export function Chart({
+  lines,
+  view,
+  title,
+  height,
+  version = 0,
+  isSmall = false,
+  range,
+  lastS = null,
+  unit = '',
+}: ChartProps) {
   const root = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | undefined>(undefined);
   const [width, setWidth] = useState(0);
   const [zoom, setZoom] = useState<Range | null>(null);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const cursor = useMemo(() => signal<number | null>(null), []);
-  const { found, isLoading } = useCharts(lines, view, { zoom, version, width });
+  const recent = useMemo(() => recentWindow(lastS), [lastS, version]);
+  const { found, isLoading } = useCharts(lines, view, { zoom: zoom ?? recent, version, width });
   const colors = colorVersion();
 
   const shown = useMemo<Shown[]>(
@@ -80,7 +93,8 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
     [found, view, hidden, colors],
   );
   const drawn = shown.filter((one) => !one.isHidden);
-  const whole = useWhole(drawn, zoom, view);
+  const all = useWhole(drawn, zoom, view);
+  const whole = recent ?? all;
   const window = zoom ?? whole;
   const y = yRange(
     drawn.map((one) => one.placed),
@@ -118,7 +132,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
     plot.current.show(scene);
   }, [shown, width, tall, zoom, view, range]);
   useLayoutEffect(() => plot.current?.repaint(), [colors]);
-  useLayoutEffect(() => setZoom(null), [view.x]);
+  useLayoutEffect(() => setZoom(null), [view.x, lastS]);
 
   const step = (factor: number): void => setZoom((old) => scaled(old ?? whole, factor, whole));
   const move = (part: number): void => {
@@ -159,7 +173,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
         class="chart-plot"
         style={{ height: `${tall}px`, opacity: drawn.length ? 1 : 0 }}
         role="img"
-        aria-label={spoken(drawn)}
+        aria-label={spoken(drawn) || 'Nothing is drawn yet'}
         tabIndex={isSmall ? -1 : 0}
         onKeyDown={(event) => {
           const act = keys[event.key];
@@ -191,6 +205,12 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
         ))}
     </figure>
   );
+}
+
+/** Seconds of the wall clock, as on its axis. */
+function recentWindow(lastS: number | null): Range | null {
+  const now = Date.now() / 1000;
+  return lastS === null ? null : [now - lastS, now];
 }
 
 const keyOf = (line: Line): string => `${line.run}\n${line.metric}\n${line.column ?? ''}\n${line.rank ?? ''}`;

@@ -96,8 +96,7 @@ export function FileTree<T extends Sized>({
         {shown.map((one, at) => (
           <li key={one.kind === 'folder' ? `${one.folder.path}/` : one.path} role="none" class="filetree-item">
             {one.kind === 'folder' ? (
-              <button
-                type="button"
+              <div
                 class="filetree-entry"
                 role="treeitem"
                 aria-level={one.depth + 1}
@@ -106,16 +105,25 @@ export function FileTree<T extends Sized>({
                 tabIndex={at === reachable ? 0 : -1}
                 style={{ '--depth': String(one.depth) }}
                 title={shownName(one.folder.path)}
-                onClick={() => toggle(one.folder)}
+                onClick={(event) => {
+                  if (!(event.target as Element).closest('a')) toggle(one.folder);
+                }}
                 onFocus={() => setFocus(at)}
-                onKeyDown={(event) => press(event, at, one)}
+                onKeyDown={(event) => {
+                  const isOwn = event.target === event.currentTarget;
+                  if (isOwn && (event.key === 'Enter' || event.key === ' ')) {
+                    event.preventDefault();
+                    toggle(one.folder);
+                  } else press(event, at, one);
+                }}
               >
                 <span class="filetree-arrow" aria-hidden="true">
                   {one.isOpen ? '▾' : '▸'}
                 </span>
                 <span class="cut grow">{shownName(one.folder.name)}</span>
                 <span class="faint small number">{bytes(one.folder.size)}</span>
-              </button>
+                {action?.(one.folder)}
+              </div>
             ) : (
               <a
                 class="filetree-entry"
@@ -137,7 +145,6 @@ export function FileTree<T extends Sized>({
                 <span class="faint small number">{bytes(one.item.size)}</span>
               </a>
             )}
-            {one.kind === 'folder' && action?.(one.folder)}
           </li>
         ))}
       </ul>

@@ -109,6 +109,20 @@ function Block({
   );
 }
 
+/** Lines of code with colours, for the inside of a `<pre>`. */
+export function ColouredLines({ text, language }: { text: string; language: string }) {
+  return (
+    <>
+      {colour(text, language).map((line, at) => (
+        <span key={at}>
+          <Tokens line={line} />
+          {'\n'}
+        </span>
+      ))}
+    </>
+  );
+}
+
 export function Tokens({ line }: { line: Line }) {
   return (
     <>

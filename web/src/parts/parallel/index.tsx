@@ -284,7 +284,7 @@ function Axis({ field, scale, x, step, room, isLast, brush, onBrush, onMove, onL
             type="button"
             class="axis-log"
             aria-pressed={scale.kind === 'log'}
-            aria-label={`${field.label}: logarithmic`}
+            aria-label={`${field.label}: log scale`}
             onClick={onLog}
           >
             log

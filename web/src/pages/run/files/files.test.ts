@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isNumeric, separatorOf, tableOf } from './csv';
-import { parseJson } from './json';
+import { parseJson } from '../../../parts/json/json';
 import { factsOf, hexOf, kindOf, textOf } from './kinds';
 
 const bytes = (text: string): Uint8Array => Uint8Array.from(text, (char) => char.charCodeAt(0));

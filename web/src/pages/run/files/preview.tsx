@@ -7,7 +7,7 @@ import { Command, Fault, Loading } from '../../../parts/basics';
 import { languageOf } from '../../../parts/highlight/languages';
 import { Source } from '../../../parts/highlight/source';
 import { useResource } from '../../../lib/useResource';
-import { parseJson } from './json';
+import { parseJson } from '../../../parts/json/json';
 import { factsOf, hexOf, imageType, kindOf, textOf, type Kind } from './kinds';
 import { notebookOf } from './notebook';
 import { ImageView } from './previews/image';

@@ -140,7 +140,7 @@ export function SearchBox({
         class="button small quiet"
         aria-pressed={options.case}
         title="Upper and lower case as written"
-        aria-label="Match case"
+        aria-label="Match case: Aa"
         onClick={() => set(text, { case: !options.case })}
       >
         Aa
@@ -150,7 +150,7 @@ export function SearchBox({
         class="button small quiet"
         aria-pressed={options.word}
         title="Whole words"
-        aria-label="Whole words"
+        aria-label="Whole words: “ab”"
         onClick={() => set(text, { word: !options.word })}
       >
         “ab”

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { number, plural } from '../../../../lib/format';
-import type { Node } from '../json';
+import type { Node } from '../../../../parts/json/json';
 
 const OPEN_DEPTH = 2;
 const STEP = 200;

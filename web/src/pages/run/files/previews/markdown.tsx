@@ -1,6 +1,5 @@
 import { languageOf } from '../../../../parts/highlight/languages';
-import { Tokens } from '../../../../parts/highlight/source';
-import { colour } from '../../../../parts/highlight/tokens';
+import { ColouredLines } from '../../../../parts/highlight/source';
 import { blocksOf, type Block, type Piece } from '../markdown';
 
 export function Markdown({ text }: { text: string }) {
@@ -17,12 +16,7 @@ export function Markdown({ text }: { text: string }) {
 export function Code({ text, language }: { text: string; language: string }) {
   return (
     <pre class="code-cell">
-      {colour(text, language).map((line, at) => (
-        <span key={at}>
-          <Tokens line={line} />
-          {'\n'}
-        </span>
-      ))}
+      <ColouredLines text={text} language={language} />
     </pre>
   );
 }
