@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import textwrap
 import uuid
@@ -136,6 +137,14 @@ class LiveService:
     ) -> Answer:
         given = {name.replace("_", "-"): value for name, value in head.items()}
         return send(self.port, method, self.path + inner, body, given, timeout_s=180)
+
+    def is_reachable(self) -> bool:
+        """Return whether the gateway listens."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=60).close()
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def live(self) -> dict[str, Any]:
         """Return the gateway's state of it."""

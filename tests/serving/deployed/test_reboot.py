@@ -23,6 +23,7 @@ def test_services_come_back_with_address_and_keys(home: Path, tmp_path: Path) ->
     kill_all(home)
     wait_for(lambda: not service.processes(), what=service.processes)
     client()
+    wait_for(service.is_reachable)
 
     answer = service.post("x", authorization=f"Bearer {keys[0]}")
     assert (answer.status, answer.json) == (200, "x")

@@ -16,6 +16,7 @@ from runyard.cli.runs.run_report import find_main_log, follow, print_log
 from runyard.cli.text import plain, plain_block
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.webservices import PRIMARY, READY, SECONDARY, STOPPED, ServiceChange, Webservice
+from runyard.sdk.webservices.waiting import wait_for_logs
 from runyard.sdk.workspaces.workspace import Workspace
 
 NAME = cli.argument("name", shell_complete=service_names)
@@ -104,7 +105,10 @@ def logs(name: str, requests: bool, revision: int | None, follow_on: bool, tail:
         for line in client.webservices.access_log(workspace.name, name, tail or 1000):
             cli.echo(plain(line))
         return
-    for run_id in _replicas(service, revision, is_one=follow_on):
+    replicas = _replicas(service, revision, is_one=follow_on)
+    if not follow_on:
+        wait_for_logs(client, service, replicas)
+    for run_id in replicas:
         if follow_on:
             follow(client, run_id, last_lines=tail)
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Callable, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
 from runyard.client.calls.runs import RunCalls
 from runyard.core.errors import NotFound
@@ -24,6 +24,8 @@ _DOT_EVERY_S = 1.0
 _LONG_S = 3.0  # what is waited for so long is named
 _PART_BYTES = 1 << 20
 _LONGEST_LINE = 400  # bytes, as a guess of how much of a log holds so many lines
+_SETTLE_S = 0.6  # supervisors ship logs every 0.25 s: what grew by nothing in this time is complete
+_FIRST_LINE_S = 10.0  # a worker prints a line once it is ready, so the log of a service that answers is not empty
 
 
 def wait_for_end(
@@ -148,6 +150,7 @@ def read_logs(client: Client, service: Webservice, num_lines: int) -> str:
     """Return the last lines that the replicas printed; of one that never ran, how its environment was built."""
     found = []
     runs = replica_runs(service)
+    wait_for_logs(client, service, runs)
     for run_id in runs:
         text = _log_of(client.runs, run_id, num_lines)
         if text and len(runs) > 1:
@@ -155,6 +158,33 @@ def read_logs(client: Client, service: Webservice, num_lines: int) -> str:
         found.append(text)
     lines = "".join(found).splitlines(keepends=True)
     return "".join(lines[-num_lines:] if len(runs) <= 1 else lines)
+
+
+def wait_for_logs(client: Client, service: Webservice, runs: Sequence[str]) -> None:
+    """Return once the logs of a service that answers hold what its replicas `runs` printed before this call.
+
+    Logs arrive a moment later than answers. Other services are not waited for: theirs are complete, or may stay empty.
+    """
+    if service.serving is None:
+        return
+    began, before = time.monotonic(), _log_sizes(client.runs, runs)
+    while _log_sizes(client.runs, runs) == before:
+        if time.monotonic() - began > (_SETTLE_S if before else _FIRST_LINE_S):
+            return
+        time.sleep(_SETTLE_S / 6)
+
+
+def _log_sizes(calls: RunCalls, runs: Sequence[str]) -> List[Tuple[str, str, int]]:
+    found = []
+    for run_id in runs:
+        try:
+            sizes = {file.name: file.size for file in calls.files(run_id)}
+        except NotFound:
+            continue
+        main = pick_log(name for name in sizes if not is_build_log(name))
+        if main is not None:
+            found.append((run_id, main, sizes[main]))
+    return found
 
 
 def _log_of(calls: RunCalls, run_id: str, num_lines: int) -> str:

@@ -83,13 +83,15 @@ class Worker:
         faulthandler.register(DUMP_SIGNAL, all_threads=True)
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the host says what to do
+        began = time.monotonic()
         with PickleWatch() as watch:
             try:
                 self._model = self._load()
             except BaseException as error:
                 self._report(error, watch.text(error))
                 return FAILED_START
-        print(watch.text(), file=sys.stderr, end="", flush=True)
+        ready = f"runyard: worker {self._place.number} is ready, after {time.monotonic() - began:.2f} s.\n"
+        print(watch.text() + ready, file=sys.stderr, end="", flush=True)
         self._on_ready()
         tasks = _Threads(self._place.threads, self._answer) if self._place.threads > 1 else None
         while self._connect():
