@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tarfile
@@ -182,6 +183,16 @@ def test_a_copy_of_a_killed_process_is_written_anew(site_packages: Path, tmp_pat
     assert whole.returncode == 0, whole.stderr
     (folder,) = (tmp_path / "server/code").glob("[0-9]*")
     assert (folder / "runyard/store/migrations/env.py").is_file() and not (folder / ARCHIVE).exists()
+
+
+def test_a_home_that_begins_with_the_servers_code_is_closed_to_others(site_packages: Path, tmp_path: Path) -> None:
+    """The server refuses a home that others may enter, once it holds environments too."""
+    code = "import runyard.client.server_code as s, pathlib, sys, os\nos.umask(0o022)\n"
+    home = tmp_path / "share/home"
+    done = import_installed(site_packages, code + "s.code_folder(pathlib.Path(sys.argv[1]))", str(home))
+
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
 @pytest.mark.long

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from runyard.core.webservices import RevisionSpec, Scaling
-from runyard.server.serving.scaling import DOWN_AFTER_S, TO_ZERO_AFTER_S, Load, wanted_replicas
+from runyard.server.serving.scaling import Load, wanted_replicas
+
+DOWN_AFTER_S, TO_ZERO_AFTER_S = Scaling().down_after_s, Scaling().idle_s
 
 
 class Watched:

@@ -61,6 +61,7 @@ def code_folder(home: Path) -> str:
     if not files and is_archived():
         files = list(_iter_files(source))  # an installer that keeps no record
     parent = server_folder(home) / "code"
+    os.makedirs(str(home), 0o700, exist_ok=True)  # by itself: makedirs gives parents the mode of the umask
     if not files:
         return _link_code(source, parent / f"{__version__}-{_short_hash(source)}")
     folder = parent / f"{__version__}-{_short_hash(repr(files))}"

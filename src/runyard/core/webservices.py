@@ -5,6 +5,7 @@ A service is a long-lived run; a revision says, once and for all, what it serves
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import field
 from datetime import datetime
@@ -36,9 +37,11 @@ class Scaling:
 
     is_on: bool = False
     replicas: int = 1
-    min_replicas: int = 1  # 0: none after ten minutes without a request; the next request waits for a start
+    min_replicas: int = 1  # 0: none after `idle_s` without a request; the next request waits for a start
     max_replicas: int = 10
     target_utilization: float = 70.0  # percent of the workers that compute
+    down_after_s: float = 60.0  # without need of as many replicas as there are, until the surplus ends
+    idle_s: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -257,5 +260,8 @@ def check_revision(spec: RevisionSpec) -> None:
     for name in ("scoring_timeout_ms", "max_wait_ms", "cold_start_ms"):
         if getattr(spec, name) <= 0:
             faults.append(f"{name} is {getattr(spec, name)}")
+    for name in ("down_after_s", "idle_s"):
+        if not 0 < getattr(scaling, name) < math.inf:
+            faults.append(f"{name} is {getattr(scaling, name)}")
     if faults:
         raise InvalidArgument("The service cannot be deployed.", why="; ".join(faults).capitalize() + ".")

@@ -18,7 +18,7 @@ from runyard.core.errors import ServerNotStarted
 from runyard.core.machine.facts import boot_id, start_ticks
 from runyard.store.mounts import find_network_file_system
 
-_OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes"})
+_OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes", "environments"})
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from runyard.core.webservices import RevisionSpec
 
-DOWN_AFTER_S = 60.0
-TO_ZERO_AFTER_S = 600.0
-
 
 @dataclass
 class Load:
@@ -36,10 +33,10 @@ def wanted_replicas(spec: RevisionSpec, load: Load, *, now: float, present: int,
     slots = spec.workers * spec.threads
     needed = math.ceil(asked / (slots * scaling.target_utilization / 100.0))
     least = scaling.min_replicas
-    if least == 0 and (asked or now - load.busy_at < TO_ZERO_AFTER_S):
+    if least == 0 and (asked or now - load.busy_at < scaling.idle_s):
         least = 1
     needed = min(max(needed, least), scaling.max_replicas)
     if needed >= present:
         load.high_at = now
         return needed
-    return present if now - load.high_at < DOWN_AFTER_S and present <= scaling.max_replicas else needed
+    return present if now - load.high_at < scaling.down_after_s and present <= scaling.max_replicas else needed

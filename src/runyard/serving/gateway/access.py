@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import socket
 import time
+from collections.abc import Callable
 
 from runyard.serving.config import ServiceConfig
 from runyard.serving.tokens import is_token, token_is_good
@@ -17,10 +18,13 @@ _OWN_NAMES = frozenset({"localhost", socket.gethostname().lower(), socket.getfqd
 class Doorkeeper:
     """Judges the requests of one service. `names` are those under which this machine may be called."""
 
-    def __init__(self, service: ServiceConfig, names: frozenset[str]) -> None:
+    def __init__(
+        self, service: ServiceConfig, names: frozenset[str], *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._service = service
         self._keys = [bytes.fromhex(one) for one in service.keys]
         self._names = _OWN_NAMES | names
+        self._clock = clock
 
     def may_enter(self, authorization: bytes) -> bool:
         """Whether the header holds one of the keys, or a token that is still good; always the same work for keys."""
@@ -35,13 +39,13 @@ class Doorkeeper:
         if is_known or not self._service.token_secret:
             return is_known
         text = given.decode("latin-1")
-        return is_token(text) and token_is_good(text, self._service.token_secret, self._service.id, time.time())
+        return is_token(text) and token_is_good(text, self._service.token_secret, self._service.id, self._clock())
 
     def fault_of_page(self, host: bytes, origin: bytes) -> str:
         """Return why a request without a key may be a strange page's doing; "" when it may not.
 
         A page of any site can send requests to an address of this machine, also under a name of its own that resolves
-        there. ServiceTable with keys need no such rule: the page has no key.
+        there. Services with keys need no such rule: the page has no key.
         """
         name = _host_name(host)
         if name and not self._is_own(name):
