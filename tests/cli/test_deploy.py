@@ -126,6 +126,11 @@ def test_an_update_that_does_not_start_leaves_the_service_as_it_is(deployed: str
     assert "RuntimeError: no such luck" in failed.stderr and "goes on to answer" in failed.stderr
     after = service(deployed)
     assert (after.state, after.current) == ("Healthy", before.current)
+    number = str(after.revisions[-1].number)
+    assert f"runyard services logs {deployed} --revision {number}" in failed.stderr
+    for words in ([], ["--revision", number]):
+        shown = runyard("services", "logs", deployed, *words)
+        assert (shown.returncode, shown.stdout.count("RuntimeError: no such luck") > 0) == (0, True), shown.stderr
 
 
 def test_settings_change_without_a_new_revision(deployed: str, project: Path) -> None:
@@ -170,6 +175,7 @@ def test_a_file_is_registered_and_mistakes_are_said_before_anything_is_made(proj
         (["deploy"], "nothing to deploy"),
         (["deploy", "factor"], "cannot be served without an entry script"),
         (["deploy", "factor", "--entry", "scor.py"], "Scripts there: "),
+        (["deploy", "factor", "--entry", "factor.txt"], "must end with .py"),
         (["deploy", "missing", "--entry", "score.py"], "ModelNotFound"),
         (["deploy", "factor", "--entry", "score.py", "--target", "nowhere"], "no compute target `nowhere`"),
         (["deploy", "factor", "--entry", "score.py", "--replicas", "2", "--max-replicas", "3"], "and a range"),
@@ -180,6 +186,8 @@ def test_a_file_is_registered_and_mistakes_are_said_before_anything_is_made(proj
         )
         assert refused.returncode == 1 and said in refused.stderr, refused.stderr
     assert runyard("services", "list").stdout.count("No") == 0
+    (project / "unwhole.py").write_text("def init(:\n")
+    assert "no valid Python, line 1" in runyard("deploy", "--entry", "unwhole.py", cwd=project).stderr
 
 
 def test_the_environment_is_that_of_the_run_that_made_the_model(project: Path) -> None:

@@ -31,6 +31,7 @@ ENGINES = (
     "pandas==3.1.1",
     "mlflow-skinny==3.17.2",
     "inference-schema[numpy-support,pandas-support]==1.8",
+    "openapi-spec-validator==0.9.0",
 )
 ROWS = [[0.5, -1.0, 2.0], [3.0, 0.25, -0.5]]
 # Makes a model of each kind below sys.argv[1] and prints what each answers to ROWS.
@@ -215,16 +216,33 @@ def test_decorated_parameters_are_decoded(models: Models, gateway: RunningGatewa
     kinds, sums, column, options = answer.json
     assert kinds == ["ndarray", "DataFrame", "dict"]
     assert sums == pytest.approx([sum(row) for row in ROWS]) and column == [7] and options == whole["options"]
-    for broken in (
-        {key: value for key, value in whole.items() if key != "data"},
-        {**whole, "data": [[1.0]]},
-        {**whole, "frame": [{"a": "text", "b": "y"}]},
-    ):
-        refused = service.post(json.dumps(broken), content_type="application/json")
-        assert refused.status == 400, (broken, refused)
+    broken: list[tuple[str, dict[str, Any]]] = [
+        ("data", {key: value for key, value in whole.items() if key != "data"}),
+        ("data", {**whole, "data": [[1.0]]}),
+        ("frame", {**whole, "frame": [{"a": "text", "b": "y"}]}),
+        ("frame", {**whole, "frame": 3}),
+        ("options", {**whole, "options": ["no dictionary"]}),
+    ]
+    for name, body in broken:
+        refused = service.post(json.dumps(body), content_type="application/json")
+        assert refused.status == 400 and f"`{name}`" in refused.json["message"], (body, refused)
     assert service.post("[1, 2]", content_type="application/json").status == 400
     assert service.post(json.dumps(whole), content_type="text/plain").status == 415
     assert service.get("/swagger.json").json["definitions"]["ServiceInput"]["properties"].keys() >= {"data", "frame"}
+
+
+@pytest.mark.parametrize("script", [DECORATED, "def init(): pass\ndef run(d): return d"], ids=["decorated", "plain"])
+def test_documents_of_services_are_openapi(
+    models: Models, gateway: RunningGateway, tmp_path: Path, script: str
+) -> None:
+    service = gateway.deploy(tmp_path, script, python=models.python)
+    documents = [service.get(f"/swagger.json?version={version}").body for version in ("2", "3", "3.1")]
+    broken = {**json.loads(documents[0]), "paths": 3}
+    code = "import json, sys\nfrom openapi_spec_validator import validate\nvalidate(json.load(sys.stdin))"
+
+    for document, is_valid in [*((one, True) for one in documents), (json.dumps(broken).encode(), False)]:
+        judged = subprocess.run([models.python, "-c", code], input=document, capture_output=True, check=False)
+        assert (judged.returncode == 0) is is_valid, judged.stderr.decode()
 
 
 @pytest.mark.parametrize(("returns", "is_on"), [("data.sum(axis=1)", True), ("data - data.mean(axis=0)", False)])

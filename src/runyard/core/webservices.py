@@ -20,6 +20,7 @@ from runyard.core.specs import EnvironmentSpec, ResourceSpec
 KIND = SERVICE_KIND  # of the assets that hold them
 EXPERIMENT = "webservices"
 SERVICE_TYPE, REPLICA_TYPE = "runyard.service", "runyard.replica"  # of runs
+REVISION_PROPERTY = "runyard.revision"  # of a replica's run
 TRANSITIONING, HEALTHY, UNHEALTHY, FAILED = "Transitioning", "Healthy", "Unhealthy", "Failed"  # of services
 STARTING, READY, STOPPED = "Starting", "Ready", "Stopped"  # of revisions, beside FAILED
 RUNNING, SUCCEEDED = "Running", "Succeeded"  # of operations, beside FAILED

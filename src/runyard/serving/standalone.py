@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 import uuid
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import parse_qsl
@@ -44,7 +45,7 @@ class StandaloneService:
         self.name = name
         self.call = model.call
         self.documents = model.swagger
-        self._key = key.encode()
+        self._key = sha256(key.encode()).digest() if key else b""  # of one length, as what is given
         self._turns = threading.Semaphore(threads)
 
     def answer(self, method: str, target: str, headers: List[Header], body: bytes) -> Tuple[int, List[Header], bytes]:
@@ -59,7 +60,7 @@ class StandaloneService:
             return _message(404, f"There is no {path}; /score answers requests.")
         if method == "OPTIONS" and not self.call.takes_all_methods:
             return 200, [(b"content-type", b"text/html; charset=utf-8")], b""
-        if self._key and not hmac.compare_digest(_bearer(headers), self._key):
+        if self._key and not hmac.compare_digest(sha256(_bearer(headers)).digest(), self._key):
             status, about, beside = _message(401, "This service needs a key: `Authorization: Bearer <key>`.")
             return status, [*about, (b"www-authenticate", b"Bearer")], beside
         if inner == "/swagger.json":

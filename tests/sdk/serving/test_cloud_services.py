@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,21 @@ from azureml.core.model import InferenceConfig
 from azureml.core.webservice import AciWebservice, AksWebservice, LocalWebservice
 from azureml.core.webservice.aks import AksServiceAccessToken
 from azureml.exceptions import UserErrorException, WebserviceException
+from runyard.core.config.paths import server_folder
 from runyard.core.webservices import NewService, RevisionSpec, ServiceSettings
+from runyard.serving.config import ServiceConfig
+from runyard.serving.gateway.access import Doorkeeper
+from runyard.serving.tokens import make_token
 
 pytestmark = pytest.mark.long
 BODY = json.dumps({"data": [1, 2.5]})
+
+
+def told_to_the_gateway(name: str) -> ServiceConfig:
+    """Return what the running gateway knows of a service: its secret of tokens, and digests of its keys."""
+    state = json.loads((server_folder(Path(os.environ["RUNYARD_HOME"])) / "gateway/state.json").read_text())
+    (found,) = [one for one in state["services"] if one["name"] == name]
+    return ServiceConfig.from_plain(found)
 
 
 def status_of(uri: str, key: str = "", body: bytes | None = BODY.encode()) -> int:
@@ -145,6 +158,14 @@ def test_tokens_open_a_service_on_a_target(place: Workspace, model: Model, confi
         and type(made).deserialize(made.serialize()) is not None
     )
     assert service.run(BODY) == [2.0, 5.0]
+    config = told_to_the_gateway("with-token")
+    ends = made.expiry_on.replace(tzinfo=made.expiry_on.tzinfo or timezone.utc).timestamp()
+    for moment, is_good in ((ends - 1, True), (ends, False)):
+        door = Doorkeeper(config, frozenset(), clock=lambda moment=moment: moment)
+        assert door.may_enter(f"Bearer {made.access_token}".encode()) is is_good
+    now = int(time.time())
+    ended, lasting = (make_token(config.token_secret, config.id, now + s) for s in (-1, 600))
+    assert [status_of(service.scoring_uri, one) for one in (ended, lasting)] == [401, 200]
     service.update(auth_enabled=True)
     assert (service.auth_enabled, service.token_auth_enabled) == (True, False)
     assert status_of(service.scoring_uri, token) == 401 and service.run(BODY) == [2.0, 5.0]
@@ -260,6 +281,20 @@ def test_a_script_that_does_not_load_is_an_exception_with_its_cause(
     with pytest.raises(WebserviceException) as refused:
         service.run(BODY)
     assert refused.value.status_code == 503
+
+
+def test_an_error_of_run_is_in_the_log_and_not_in_the_answer(place: Workspace, model: Model, tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text("def init(): pass\ndef run(raw):\n    return {}['hidden ' + raw]\n")
+    service = Model.deploy(place, "raises", [model], InferenceConfig(str(tmp_path / "raises.py")))
+    service.wait_for_deployment()
+
+    with pytest.raises(WebserviceException, match="The scoring script failed") as caught:
+        service.run("cause")
+    assert caught.value.status_code == 502 and "cause" not in str(caught.value)
+    assert "Traceback" not in str(caught.value) and "KeyError" not in str(caught.value)
+    log = service.get_logs()
+    assert "Traceback (most recent call last)" in log and "KeyError: 'hidden cause'" in log
+    service.delete()
 
 
 def test_a_script_that_is_no_python_is_found_before_anything_is_sent(place: Workspace, tmp_path: Path) -> None:

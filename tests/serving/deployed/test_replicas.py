@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +26,14 @@ PLAIN = """
         pass
     def run(d):
         return [list(sys.version_info[:2]), "numpy" in sys.modules, d]
+"""
+HOLDS = """
+    import os, time
+    def init(): pass
+    def run(path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        return os.getpid()
 """
 
 
@@ -82,6 +92,23 @@ def test_ten_megabytes_of_output_are_in_the_log(service: LiveService) -> None:
     assert [int(line[:6]) for line in lines] == list(range(100_000))
 
 
+def test_a_script_that_prints_waits_for_no_reader_of_its_log(service: LiveService) -> None:
+    """The supervisor, which ships the log, is stopped: 10 MB are printed and the request is answered meanwhile."""
+    script = (
+        "import sys\ndef init(): pass\ndef run(d):\n    sys.stdout.write('y' * int(d) + '\\n')\n    return 'done'\n"
+    )
+    service.deploy(service.spec(script))
+    (supervisor,) = service.supervisors()
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        answers = [service.post(str(10_000_000)).json, service.post("1").json]
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+
+    assert answers == ["done", "done"]
+    wait_for(lambda: service.log().endswith("y" * 10_000_000 + "\ny\n"), what="what was printed, once it is read again")
+
+
 @pytest.mark.parametrize("version", pythons())
 def test_a_script_in_another_python(service: LiveService, version: str) -> None:
     environment = EnvironmentSpec(interpreter=pythons()[version])
@@ -93,16 +120,8 @@ def test_a_script_in_another_python(service: LiveService, version: str) -> None:
 
 
 def test_replicas_follow_the_load(service: LiveService, tmp_path: Path) -> None:
-    script = """
-        import os, time
-        def init(): pass
-        def run(path):
-            while not os.path.exists(path):
-                time.sleep(0.01)
-            return os.getpid()
-    """
     scaling = Scaling(is_on=True, min_replicas=1, max_replicas=3)
-    service.deploy(service.spec(script, scaling=scaling))
+    service.deploy(service.spec(HOLDS, scaling=scaling))
     gate = tmp_path / "gate"
 
     with ThreadPoolExecutor(12) as pool:
@@ -115,6 +134,32 @@ def test_replicas_follow_the_load(service: LiveService, tmp_path: Path) -> None:
     assert {one.status for one in answers} == {200}
     assert len({one.json for one in answers}) == 3
     assert len(service.record.revisions[0].replicas) == 3
+
+
+def test_replicas_go_with_the_load_and_one_comes_for_a_request(service: LiveService, tmp_path: Path) -> None:
+    scaling = Scaling(
+        is_on=True, min_replicas=0, max_replicas=2, target_utilization=100.0, down_after_s=0.5, idle_s=3.0
+    )
+    service.deploy(service.spec(HOLDS, scaling=scaling))
+    first = service.workers()[0]["pid"]
+    gate = tmp_path / "gate"
+
+    with ThreadPoolExecutor(5) as pool:
+        asked = [pool.submit(service.post, str(gate)) for _ in range(4)]
+        wait_for(lambda: len(service.workers()) == 2, what=service.live)
+        gate.touch()
+        assert {one.result().status for one in asked} == {200}
+    wait_for(lambda: not service.processes(), what=service.processes)
+    runs = [client().runs.get(f"{service.record.run_id}_{number}") for number in (1, 2)]
+    wait_for(lambda: all(client().runs.get(one.id).ended_at for one in runs))
+    one, two = (client().runs.get(run.id).ended_at for run in runs)
+    assert one is not None and two is not None and two < one, "the surplus first, the last one when nothing is asked"
+    assert (service.record.state, service.workers()) == ("Healthy", [])
+
+    answer = service.post(str(gate))  # which waits for a start
+
+    assert answer.status == 200 and answer.json != first
+    assert service.record.last_replica == 3
 
 
 def test_a_script_finds_no_token_of_the_server(service: LiveService) -> None:

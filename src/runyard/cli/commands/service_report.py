@@ -13,7 +13,7 @@ from runyard.cli.exit_codes import FAILED as FAILED_CODE
 from runyard.cli.exit_codes import INTERRUPTED
 from runyard.cli.output import moment, print_fields, print_table, seconds
 from runyard.cli.text import plain, plain_block
-from runyard.core.webservices import FAILED, HEALTHY, RUNNING, ServiceRevision, Webservice
+from runyard.core.webservices import FAILED, HEALTHY, REVISION_PROPERTY, RUNNING, ServiceRevision, Webservice
 from runyard.sdk.runs.details import PollInterval
 from runyard.sdk.webservices.waiting import progress_text
 from runyard.sdk.workspaces.server import Client
@@ -86,8 +86,8 @@ def print_failure(client: Client, service: Webservice) -> None:
     cli.echo(f"error: Revision {number} of web service `{plain(service.name)}` did not start.", err=True)
     message = str(error.get("message") or "It left no message.")
     cli.echo(plain_block(message), err=True)
-    run_id = last_replica(revision) if revision else None
     name = plain(service.name)
+    run_id = last_replica(client, service, revision) if revision else None
     hints = [f"runyard services logs {name} --revision {number}"] if run_id else []
     serving = service.serving
     if serving is not None and serving.number != number:
@@ -117,9 +117,12 @@ def sample_text(sample: object) -> str:
     return json.dumps(sample) if sample else "@request.json"
 
 
-def last_replica(revision: ServiceRevision) -> Optional[str]:
-    """Return the run of the newest replica that a revision had."""
-    return revision.replicas[-1].run_id if revision.replicas else None
+def last_replica(client: Client, service: Webservice, revision: ServiceRevision) -> Optional[str]:
+    """Return the run of the newest replica that a revision had; its record keeps none that has ended."""
+    if revision.replicas:
+        return revision.replicas[-1].run_id
+    runs = client.runs.iter(service.workspace, parent=service.run_id, view="all")  # newest first
+    return next((one.id for one in runs if one.properties.get(REVISION_PROPERTY) == str(revision.number)), None)
 
 
 def print_service(service: Webservice) -> None:

@@ -9,14 +9,23 @@ from runyard import cli
 from runyard.cli.commands.deploy import deploy_options, say
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.commands.service_report import finish, last_replica, print_service, sample_text
-from runyard.cli.exit_codes import FAILED
+from runyard.cli.exit_codes import FAILED as FAILED_CODE
 from runyard.cli.lookup import get_service, model_names, service_names
 from runyard.cli.output import moment, pairs, print_fields, print_json, print_table
 from runyard.cli.runs.run_report import find_main_log, follow, print_log
 from runyard.cli.text import plain, plain_block
 from runyard.core.errors import InvalidArgument, NotFound
-from runyard.core.webservices import PRIMARY, READY, SECONDARY, STOPPED, ServiceChange, Webservice
+from runyard.core.webservices import (
+    FAILED,
+    PRIMARY,
+    RUNNING,
+    SECONDARY,
+    ServiceChange,
+    ServiceRevision,
+    Webservice,
+)
 from runyard.sdk.webservices.waiting import wait_for_logs
+from runyard.sdk.workspaces.server import Client
 from runyard.sdk.workspaces.workspace import Workspace
 
 NAME = cli.argument("name", shell_complete=service_names)
@@ -105,7 +114,7 @@ def logs(name: str, requests: bool, revision: int | None, follow_on: bool, tail:
         for line in client.webservices.access_log(workspace.name, name, tail or 1000):
             cli.echo(plain(line))
         return
-    replicas = _replicas(service, revision, is_one=follow_on)
+    replicas = _replicas(client, service, revision, is_one=follow_on)
     if not follow_on:
         wait_for_logs(client, service, replicas)
     for run_id in replicas:
@@ -120,23 +129,33 @@ def logs(name: str, requests: bool, revision: int | None, follow_on: bool, tail:
         print_log(client, run_id, found, last_lines=tail)
 
 
-def _replicas(service: Webservice, number: int | None, *, is_one: bool) -> list[str]:
-    """Return the runs of a revision's replicas; by default of the newest that had any, unless another one serves."""
-    if number is not None and service.revision(number) is None:
-        known = ", ".join(str(one.number) for one in service.revisions)
-        raise NotFound(f"Web service `{service.name}` has no revision {number}.", why=f"It has: {known}.")
-    revisions = [one for one in reversed(service.revisions) if one.replicas and number in (None, one.number)]
-    if not revisions:
+def _replicas(client: Client, service: Webservice, number: int | None, *, is_one: bool) -> list[str]:
+    """Return the runs of a revision's replicas; of one that has none any more, the last that it had."""
+    revision = _revision(service, number)
+    wanted = [ref.run_id for ref in revision.replicas if ref.is_wanted] if revision is not None else []
+    if revision is not None and (is_one or not wanted):
+        last = last_replica(client, service, revision)
+        wanted = [last] if last is not None else []
+    if not wanted:
         raise NotFound(
             f"Web service `{service.name}` has no replica whose log could be shown.",
-            hint="`runyard services show` says what it waits for; `--requests` prints the requests.",
+            hint=f"`runyard services show {service.name}` says what it waits for; `--requests` prints the requests.",
         )
-    chosen = revisions[0]
-    if number is None and chosen.state in (READY, STOPPED) and service.serving in revisions:
-        chosen = service.serving  # after a rollback
-    last = last_replica(chosen)
-    wanted = [ref.run_id for ref in chosen.replicas if ref.is_wanted]
-    return [last] if last and (is_one or not wanted) else wanted
+    return wanted
+
+
+def _revision(service: Webservice, number: int | None) -> ServiceRevision | None:
+    """Return the revision of a number; else the one that serves, unless a newer one starts or has just failed."""
+    if number is not None:
+        found = service.revision(number)
+        if found is None:
+            known = ", ".join(str(one.number) for one in service.revisions)
+            raise NotFound(f"Web service `{service.name}` has no revision {number}.", why=f"It has: {known}.")
+        return found
+    operation = service.operation
+    if operation is not None and operation.state in (RUNNING, FAILED):
+        return service.revision(operation.revision)
+    return service.serving or (service.revisions[-1] if service.revisions else None)
 
 
 @services.command()
@@ -174,7 +193,7 @@ def test(ctx: cli.Context, name: str, data: str | None, path: str, kind: str | N
     if answer.status >= 400:
         if answer.status >= 500:
             cli.echo(f"hint: `runyard services logs {plain(name)}` has the traceback.", err=True)
-        ctx.exit(FAILED)
+        ctx.exit(FAILED_CODE)
 
 
 def _body(data: str) -> bytes:

@@ -17,6 +17,7 @@ from runyard.sdk.environments.projects import environment_of_script
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.resources import plan_resources, read_resources
 from runyard.sdk.serving.deployment import plan_revision, with_azure_variables
+from runyard.sdk.serving.inference_config import parse_script
 from runyard.sdk.serving.models import UNREGISTERED, ServedModel, resolve_models
 from runyard.sdk.serving.no_code import find_scorer
 from runyard.sdk.serving.sources import ScriptSource
@@ -205,6 +206,12 @@ def _source(options: DeployOptions) -> Optional[ScriptSource]:
             raise InvalidArgument("A source folder is given without an entry script.", hint="--entry score.py")
         return None
     folder, inner = locate_script(options.entry, options.source)
+    if not inner.endswith(".py"):
+        raise InvalidArgument(
+            f"The entry script `{options.entry}` is no Python file: its name must end with .py.",
+            hint="A model's file is named first: runyard deploy model.pkl --entry score.py",
+        )
+    parse_script(os.path.join(folder, inner))
     return ScriptSource(inner.replace(os.sep, "/"), os.path.abspath(folder))
 
 

@@ -6,12 +6,20 @@ from dataclasses import replace
 
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun
 from runyard.core.specs import MODULE, RunSpec
-from runyard.core.webservices import EXPERIMENT, REPLICA_TYPE, SERVICE_TYPE, RevisionSpec, ServiceRevision, Webservice
+from runyard.core.webservices import (
+    EXPERIMENT,
+    REPLICA_TYPE,
+    REVISION_PROPERTY,
+    SERVICE_TYPE,
+    RevisionSpec,
+    ServiceRevision,
+    Webservice,
+)
 
 _MODULE = "runyard.sdk.serving.replica"
 _FOR_EVER_S = 10 * 365 * 86400.0
 _TOKEN = "RUNYARD_SERVING_TOKEN"
-NUMBER_PROPERTY, REVISION_PROPERTY, SERVICE_PROPERTY = "runyard.replica", "runyard.revision", "runyard.service"
+NUMBER_PROPERTY, SERVICE_PROPERTY = "runyard.replica", "runyard.service"
 
 
 def service_request(service: Webservice, user: str) -> NewRun:

@@ -255,7 +255,10 @@ def _with_state(service: Webservice) -> Webservice:
 
 
 def _port_error(sight: Sight) -> RunError:
-    message = f"The service cannot listen on a port of its own. {sight.live['port_fault']}"
+    message = (
+        f"The service cannot listen on a port of its own. {sight.live['port_fault']} "
+        "Choose another port, or none: each service has an address at the gateway too."
+    )
     return {"code": "PortTaken", "message": message, "details": {}}
 
 

@@ -164,7 +164,7 @@ class GatewayProcess(Server):
                 except OSError as error:
                     if not service.port_fault:
                         logger.warning("Service %s cannot listen on port %d: %s.", name, port, error)
-                    service.port_fault = f"Port {port}: {error}."
+                    service.port_fault = f"Port {port}: {os.strerror(error.errno) if error.errno else error}."
 
     async def _listen(self, port: int, name: str) -> asyncio.Server:
         config = _config(Gateway(self.services, only=name))
