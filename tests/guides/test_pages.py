@@ -37,9 +37,7 @@ def test_every_block_is_run_or_says_why_not(page: str) -> None:
     shown = [step for step in read_steps(text) if step.kind == "shown"]
 
     assert [step.line for step in shown if len(step.reason) < 12] == []
-    assert (
-        re.findall(r"^ *```(?!python|sh|console|text|yaml|toml|ini|nginx|json|html|dockerfile).+", text, re.M) == []
-    )
+    assert re.findall(r"^ *```(?!python|sh|console|text|yaml|toml|ini|nginx|json|html|dockerfile).+", text, re.M) == []
     assert len(re.findall(r"^ *```$", text, re.M)) * 2 == len(re.findall(r"^ *```", text, re.M))
 
 
