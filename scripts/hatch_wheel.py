@@ -10,6 +10,7 @@ import ast
 import io
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,19 +47,18 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
         partial = Path(self._scratch) / "py.typed"
         partial.write_text("partial\n")
         included[str(partial)] = "runyard-stubs/py.typed"
-        for number, name in enumerate(files):
-            if name.endswith(".py") and (name.startswith("runyard/testing/") or is_interface(name)):
-                stub = Path(self._scratch) / f"{number}.pyi"
-                stub.write_text(make_stub((source / name).read_text(encoding="utf-8")), encoding="utf-8")
-                included[str(stub)] = f"runyard-stubs/{name[len('runyard/') :]}i"
+        for number, (name, text) in enumerate(make_stubs(source, files).items()):
+            stub = Path(self._scratch) / f"{number}.pyi"
+            stub.write_text(text, encoding="utf-8")
+            included[str(stub)] = f"runyard-stubs/{name[len('runyard/') :]}i"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(getattr(self, "_scratch", ""), ignore_errors=True)
 
 
 def list_files(source: Path, packages: list[str]) -> list[str]:
-    """Return the files of some packages of `runyard`, relative to `source`, in a fixed order."""
-    found = []
+    """Return the files of some packages, rooms and single files of `runyard`, relative to `source`, in order."""
+    found = [f"runyard/{package}" for package in packages if (source / "runyard" / package).is_file()]
     for package in packages:
         for root, folders, names in os.walk(source / "runyard" / package):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -67,19 +67,70 @@ def list_files(source: Path, packages: list[str]) -> list[str]:
 
 
 def is_interface(name: str) -> bool:
-    return name.count("/") == 2 and name.endswith(_STUBBED)
+    """Whether plug-ins implement what is in this module, or use it in their tests."""
+    return name.startswith("runyard/testing/") or (name.count("/") == 2 and name.endswith(_STUBBED))
+
+
+def make_stubs(source: Path, files: list[str]) -> dict[str, str]:
+    """Return stubs of the archived modules whose types users' checkers need: interfaces, what `azureml` gives out, and
+    what the types of those name.
+    """
+    facade = "\n".join(path.read_text(encoding="utf-8") for path in (source / "azureml").rglob("*.py"))
+    modules = {name[: -len(".py")].replace("/", "."): name for name in files if name.endswith(".py")}
+    given_out = set(re.findall(r"\brunyard\.[\w.]+", facade))
+    wanted = [name for module, name in modules.items() if is_interface(name) or module in given_out]
+    stubs: dict[str, str] = {}
+    while wanted:
+        name = wanted.pop()
+        stubs[name] = make_stub((source / name).read_text(encoding="utf-8"))
+        named = re.findall(r"^ *from (runyard\.sdk\.[\w.]+) import", stubs[name], re.MULTILINE)
+        wanted += {modules[module] for module in named if module in modules} - {*stubs, *wanted}
+    rooms = {f"{name.rpartition('/')[0]}/__init__.py" for name in stubs} & set(files)
+    stubs.update({name: make_stub((source / name).read_text(encoding="utf-8")) for name in rooms})
+    return dict(sorted(stubs.items()))
 
 
 def make_stub(text: str) -> str:
-    """Return a module without tests and without the bodies of its functions; docstrings stay, for editors."""
+    """Return a module's public names without tests and the bodies of functions; docstrings stay, for editors."""
     tree = ast.parse(text)
-    for node in ast.walk(tree):
+    _keep_public(tree)
+    _drop_imports(tree)
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def _keep_public(parent: ast.Module | ast.ClassDef) -> None:
+    parent.body = [node for node in parent.body if not _is_private(node)] or [ast.Expr(ast.Constant(...))]
+    for node in parent.body:
         if isinstance(node, ast.ClassDef):
-            tests = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
-            node.body = [each for each in node.body if each not in tests] or [ast.Expr(ast.Constant(...))]
+            _keep_public(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.body = [*(node.body[:1] if ast.get_docstring(node) else []), ast.Expr(ast.Constant(...))]
-    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def _is_private(node: ast.stmt) -> bool:
+    """Whether a statement defines a test, or a name that begins with one underscore."""
+    names = []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        names = [node.name]
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [each.id if isinstance(each, ast.Name) else "" for each in targets]
+    return bool(names) and all(name.startswith("test_") or re.match(r"_[^_]", name) for name in names)
+
+
+def _drop_imports(tree: ast.Module) -> None:
+    """Leave out imports that only the bodies needed."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}  # __all__, quoted types
+    blocks = [tree, *(node for node in tree.body if isinstance(node, ast.If))]
+    for block in blocks:
+        for node in block.body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                node.names = [
+                    each for each in node.names if (each.asname or each.name.split(".")[0]) in used | {"annotations"}
+                ]
+        block.body = [node for node in block.body if getattr(node, "names", True)]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.If) or node.body]
 
 
 def pack(source: Path, files: list[str]) -> bytes:

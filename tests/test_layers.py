@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mlflow": {"core", "client", "runtime", "sdk"},
     "sdk": {"core", "client", "runtime", "snapshots", "data"},
     "native": {"core", "runtime", "sdk"},
-    "integrations": {"core", "native"},
+    "integrations": {"core", "native", "mlflow"},
     "cli": {"core", "sdk", "imports", "exports"},
     "testing": {"core"} | SEAMS,
     "azureml": {"sdk", "runtime", "core", "mlflow"},

@@ -16,12 +16,14 @@ import runyard
 from runyard.client.server_code import ARCHIVE
 
 ROOT = Path(__file__).parent.parent
-MOST_BYTES = 3_400_000  # of an installed wheel, without bytecode; the target is 3 MB, which serving and exports broke
+MOST_BYTES = 3_000_000  # of an installed wheel, without bytecode
 
 GOOD = """\
 from typing import Any, Dict
 
-from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
+from azureml.core import Experiment, Model, Run, ScriptRunConfig, Workspace
+from azureml.core.model import InferenceConfig
+from azureml.core.webservice import AciWebservice
 from runyard.core.specs import SweepSpec
 from runyard.testing.compute_backend import ComputeBackendSuite
 from runyard.tuning.base import Sampler
@@ -35,6 +37,8 @@ workspace: Workspace = Workspace.from_config()
 experiment = Experiment(workspace, "mine")
 run: Run = experiment.submit(ScriptRunConfig(source_directory=".", script="train.py"))
 metrics: Dict[str, Any] = run.get_metrics()
+settings = AciWebservice.deploy_configuration(cpu_cores=1)
+address: str = Model.deploy(workspace, "it", [], InferenceConfig(entry_script="score.py"), settings).scoring_uri
 
 
 def count(spec: SweepSpec, sampler: Sampler) -> int:
@@ -43,7 +47,10 @@ def count(spec: SweepSpec, sampler: Sampler) -> int:
 
 BAD = """\
 from azureml.core import Run
+from azureml.core.webservice import AciWebservice
 from runyard.core.specs import SweepSpec
+
+cores: str = AciWebservice.deploy_configuration().cpu_cores
 
 
 def names(run: Run, spec: SweepSpec) -> int:
@@ -147,12 +154,40 @@ def test_modules_of_the_archive_can_be_imported(site_packages: Path, tmp_path: P
     assert found[1].endswith("/runyard/launchers/single.py") and Path(found[1]).is_file() and found[4] == "None"
 
 
+def test_a_home_that_cannot_be_written_still_has_every_command(site_packages: Path, tmp_path: Path) -> None:
+    """`runyard doctor` has to run on a full disk: the archive is unpacked for the process alone."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "server").write_text("a file where a folder should be")
+    (tmp_path / "tmp").mkdir()
+    code = "import runyard.cli.commands.doctor as d, runyard.sdk.absent as a, sys\nprint(d.__file__, a.__file__)\n"
+    code += "from runyard.cli import main\nmain(['version'])"
+    done = import_installed(site_packages, code, RUNYARD_HOME=str(home), TMPDIR=str(tmp_path / "tmp"))
+
+    (first, second), version = (done.stdout.splitlines()[0].split(), done.stdout.splitlines()[1:])
+    assert first.startswith(f"{tmp_path}/tmp/runyard-") and first.endswith("/runyard/cli/commands/doctor.py")
+    assert Path(first).parents[2] == Path(second).parents[1] and version == [f"runyard {runyard.__version__}"]
+    assert os.listdir(tmp_path / "tmp") == []
+
+
 def test_an_archive_that_cannot_be_unpacked_says_why(site_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "server").write_text("a file where a folder should be")
-    done = import_installed(site_packages, "import runyard.launchers", RUNYARD_HOME=str(tmp_path))
+    code = "import tempfile, runyard.client.server_code\ndef full(**_): raise OSError(28, 'No space left')\n"
+    code += "tempfile.mkdtemp = full\nimport runyard.launchers"
+    done = import_installed(site_packages, code, RUNYARD_HOME=str(tmp_path))
 
     assert done.returncode == 1
-    assert "ImportError: The server's part of Runyard could not be unpacked: [Errno 20]" in done.stderr
+    assert "ImportError: The archived part of Runyard could not be unpacked: [Errno 20]" in done.stderr
+
+
+def test_submitting_and_logging_need_nothing_of_the_archive(site_packages: Path, tmp_path: Path) -> None:
+    """What every user's first lines load is in folders, so the archive costs them no time."""
+    code = "import runyard.cli.app, runyard.integrations.mlflow, runyard.sdk.submit.submission\n"
+    code += "from azureml.core import Dataset, Environment, Experiment, Model, Run, ScriptRunConfig, Workspace"
+    done = import_installed(site_packages, code, RUNYARD_HOME=str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(tmp_path) == []
 
 
 WITHOUT_LZMA = "import sys, pathlib\nsys.modules['_lzma'] = None\n"
@@ -202,8 +237,9 @@ def test_a_users_code_is_checked_against_the_installed_types(site_packages: Path
 
     assert good.returncode == 0, good.stdout + good.stderr
     assert [line.split(" ", 1)[0] for line in bad.stdout.splitlines() if "error:" in line] == [
-        "user.py:6:",
-        "user.py:7:",
+        "user.py:5:",
+        "user.py:9:",
+        "user.py:10:",
     ]
     assert bad.stdout.count('expression has type "str"') + bad.stdout.count('got "str"') == 2
 

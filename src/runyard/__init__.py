@@ -90,17 +90,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _PackageFolders(list):  # type: ignore[type-arg]  # list[str] needs Python 3.9
-    """This package's folder; for modules that are not there, the one where a wheel's archive is unpacked."""
+class PackageFolders(list):  # type: ignore[type-arg]  # list[str] needs Python 3.9
+    """A package's folder; for modules that are not there, the one where a wheel's archive is unpacked."""
+
+    def __init__(self, folders: List[str], package: str) -> None:
+        super().__init__(folders)
+        self._package = package
 
     def __iter__(self) -> Iterator[str]:
         yield from list.__iter__(self)
         from runyard.client.server_code import iter_unpacked
 
-        yield from iter_unpacked()
+        yield from iter_unpacked(self._package)
 
 
-__path__ = _PackageFolders(__path__)
+__path__ = PackageFolders(__path__, __name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn, Optional, Sequence
 
+from runyard import PackageFolders
 from runyard.cli.parsing.commands import (
     CliCommand,
     CommandGroup,
@@ -52,6 +53,8 @@ __all__ = [
     "prompt",
     "version_option",
 ]
+
+__path__ = PackageFolders(__path__, __name__)  # the commands are in a wheel's archive
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:

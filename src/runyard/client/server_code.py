@@ -1,6 +1,6 @@
-"""The code of servers and nodes: where a wheel keeps it, and the folder below the home that it is unpacked into.
+"""The archive of a wheel, and the folder below the home that it is unpacked into. A checkout has folders instead.
 
-A client never imports it, so a wheel carries it as one compressed archive. A checkout has folders and no archive.
+It holds what no submit and no training process imports: servers, nodes, commands, and rooms of the SDK that few use.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def has_server_code() -> bool:
     return is_archived() or os.path.isdir(os.path.join(source_folder(), "runyard", "server"))
 
 
-def iter_unpacked() -> Iterator[str]:
-    """Yield the folder of `runyard` with the modules that this installed client keeps in its archive, unpacked by the
+def iter_unpacked(package: str) -> Iterator[str]:
+    """Yield the folder of a package with the modules that this installed client keeps in its archive, unpacked by the
     first import that looks for one. A checkout has none.
     """
     from runyard.core.config.settings import read_settings  # for an import that finds nothing else
@@ -41,8 +41,29 @@ def iter_unpacked() -> Iterator[str]:
     try:
         folder = code_folder(read_settings().home)
     except OSError as error:
-        raise ImportError(f"The server's part of Runyard could not be unpacked: {error}") from error
-    yield os.path.join(folder, "runyard")
+        folder = _folder_of_this_process(error)
+    yield os.path.join(folder, *package.split("."))
+
+
+_of_this_process = ""
+
+
+def _folder_of_this_process(error: OSError) -> str:
+    """Unpack the archive where a home cannot be written: on a full disk, `runyard doctor` has to run."""
+    global _of_this_process
+    if _of_this_process:
+        return _of_this_process
+    import atexit  # as above
+    import shutil
+    import tempfile
+
+    try:
+        _of_this_process = tempfile.mkdtemp(prefix="runyard-")
+        atexit.register(shutil.rmtree, _of_this_process, ignore_errors=True)
+        _unpack(os.path.join(source_folder(), ARCHIVE), _of_this_process)
+    except OSError:
+        raise ImportError(f"The archived part of Runyard could not be unpacked: {error}") from error
+    return _of_this_process
 
 
 def code_folder(home: Path) -> str:
@@ -169,6 +190,6 @@ def _is_record(name: str) -> bool:
 
 
 def _short_hash(text: str) -> str:
-    import hashlib  # as above
+    import zlib  # as above; `hashlib` takes a command 5 ms to load
 
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogateescape')):08x}"

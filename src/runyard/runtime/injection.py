@@ -21,16 +21,16 @@ METADATA = f"runyard_injected-{runyard.__version__}.dist-info"
 _METADATA_FILES = {
     "METADATA": f"Metadata-Version: 2.1\nName: runyard-injected\nVersion: {runyard.__version__}\n",
     "entry_points.txt": """[mlflow.tracking_store]
-azureml = runyard.mlflow.stores:tracking_store
+azureml = runyard.integrations.mlflow:tracking_store
 
 [mlflow.model_registry_store]
-azureml = runyard.mlflow.stores:registry_store
+azureml = runyard.integrations.mlflow:registry_store
 
 [mlflow.artifact_repository]
-azureml = runyard.mlflow.artifacts:AzuremlArtifactRepository
+azureml = runyard.integrations.mlflow:artifact_repository
 
 [mlflow.project_backend]
-azureml = runyard.mlflow.projects:AzuremlBackend
+azureml = runyard.integrations.mlflow:project_backend
 """,
 }
 _SITECUSTOMIZE = "runyard/runtime/injected_sitecustomize.py"

@@ -3,3 +3,7 @@
 May enter: cli, azureml.
 Loads: in user processes, each module when its first name is used.
 """
+
+from runyard import PackageFolders
+
+__path__ = PackageFolders(__path__, __name__)  # some rooms are in a wheel's archive
