@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.specs import ContainerSpec
+from runyard.core.specs import ContainerSpec, Fallback
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, DockerBuildContext, Environment
 from runyard.sdk.environments.plan import plan_environment
@@ -231,3 +231,20 @@ def test_container_settings_that_cannot_be_are_refused() -> None:
     docker = DockerConfiguration(use_docker=True, arguments="-v x")  # type: ignore[arg-type]  # users do
     with pytest.raises(UserErrorException, match=r"docker\.arguments must be a list"):
         plan_environment(Environment.from_docker_image("mine", "an/image"), docker=docker)
+
+
+def test_an_image_is_preferred_with_what_serves_without_it() -> None:
+    environment = Environment("boxed")
+    environment.docker.base_image = "mine/image:1"
+    environment.python.conda_dependencies = CondaDependencies.create(pip_packages=["no-such-package"])
+    spec = plan_environment(environment, prefers_image=True)
+
+    assert spec.kind == "container" and spec.container is not None
+    assert (spec.container.image, spec.python_version, spec.pip_packages) == ("mine/image:1", None, ["no-such-package"])
+    assert spec.container.fallback == Fallback("uv", sys.executable, "{}.{}".format(*sys.version_info[:2]))
+    environment.docker.enabled = True  # then it is asked for, and nothing takes its place
+    asked = plan_environment(environment, prefers_image=True)
+    assert asked.container is not None and asked.container.fallback is None
+    environment.docker.base_image = None
+    environment.docker.enabled = False
+    assert plan_environment(environment, prefers_image=True).kind == "uv"

@@ -225,7 +225,7 @@ def test_decorated_parameters_are_decoded(models: Models, gateway: RunningGatewa
     ]
     for name, body in broken:
         refused = service.post(json.dumps(body), content_type="application/json")
-        assert refused.status == 400 and f"`{name}`" in refused.json["message"], (body, refused)
+        assert refused.status == 400 and f"{name!r}" in refused.json["message"], (body, refused)
     assert service.post("[1, 2]", content_type="application/json").status == 400
     assert service.post(json.dumps(whole), content_type="text/plain").status == 415
     assert service.get("/swagger.json").json["definitions"]["ServiceInput"]["properties"].keys() >= {"data", "frame"}

@@ -114,6 +114,10 @@ def test_both_keys_open_and_a_new_one_replaces_only_its_own(keyed: AciWebservice
     assert keyed.run(BODY) == [2.0, 5.0]  # which had the old key
     other.regen_key("Secondary", set_key="my-own-secret-of-forty-letters-and-more")
     assert keyed.get_keys()[1] == "my-own-secret-of-forty-letters-and-more"
+    for _ in range(20):  # the answer comes once the gateway knows, and not a round later
+        old = other.get_keys()[0]
+        other.regen_key("Primary")
+        assert status_of(keyed.scoring_uri, old) == 401
     with pytest.raises(WebserviceException, match="no key 'Third'"):
         keyed.regen_key("Third")
     with pytest.raises(NotImplementedError):

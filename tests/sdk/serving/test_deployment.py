@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from azureml.core.model import InferenceConfig
+from runyard.core.specs import ContainerSpec
 from runyard.core.webservices import RUNNING, RevisionSpec, ServiceSettings, Webservice
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.models.model import Model
@@ -98,6 +101,31 @@ def test_a_script_alone_with_a_registered_model_and_a_folder(
         "two/0/two/inner/w.txt": "second",
     }
     assert {"main.py", "score.py", "beside"} <= set(answer["extra"])
+
+
+def test_the_base_image_of_a_configuration_is_used_where_containers_can_be(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "score.py").write_text(SCRIPT)
+    (tmp_path / "m.txt").write_text("m")
+    (tmp_path / "bin").mkdir()
+    config = InferenceConfig(str(tmp_path / "score.py"), base_image="mine/image:1")
+
+    def plan() -> ContainerSpec | None:
+        source = script_source(str(tmp_path / "score.py"))
+        spec = plan_revision(workspace, str(tmp_path / "m.txt"), source, config.make_environment())
+        return spec.environment.container
+
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with caplog.at_level(logging.WARNING, "runyard.sdk"):
+        without = plan()
+    assert caplog.text.count("image mine/image:1 of environment `inference-environment` is not used") == 1
+    (tmp_path / "bin/podman").touch(0o755)
+    caplog.clear()
+    found = plan()
+    assert found == without and found is not None
+    assert (found.image, found.fallback and found.fallback.kind) == ("mine/image:1", "system")
+    assert caplog.text == ""
 
 
 def test_models_are_objects_ids_names_or_paths(workspace: Workspace, tmp_path: Path) -> None:

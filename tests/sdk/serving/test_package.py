@@ -112,6 +112,11 @@ def test_a_package_holds_local_models_and_those_without_a_script(workspace: Work
     assert (tmp_path / "both/azureml-models/words.txt/0/words.txt").read_text() == "hello"
     with pytest.raises(WebserviceException, match="entry script"):
         Model.package(workspace, ["src/words.txt"], generate_dockerfile=True)
+    based = config()
+    assert based.environment is not None
+    based.environment.docker.base_image = "mine/image:1"
+    Model.package(workspace, ["src/words.txt"], based, generate_dockerfile=True).save("based")
+    assert (tmp_path / "based/Dockerfile").read_text().startswith("FROM mine/image:1\n")
 
 
 def test_an_image_is_built_where_podman_is_and_refused_with_a_hint_elsewhere(

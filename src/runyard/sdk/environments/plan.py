@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.provided_packages import brought_by, split_provided
-from runyard.core.specs import ContainerSpec, EnvironmentSpec
+from runyard.core.specs import ContainerSpec, EnvironmentSpec, Fallback
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import AZURE_BASE_IMAGE, Environment
@@ -54,9 +54,15 @@ class _Wanted(NamedTuple):
 
 
 def plan_environment(
-    environment: Any, *, docker: Optional[DockerConfiguration] = None, folder: Optional[str] = None
+    environment: Any,
+    *,
+    docker: Optional[DockerConfiguration] = None,
+    folder: Optional[str] = None,
+    prefers_image: bool = False,
 ) -> EnvironmentSpec:
     """Return what the node needs to know. Requirements such as `.` are looked for in `folder`, then in the current one.
+
+    `prefers_image`: an image that is named is used wherever a container runtime works, though nobody asked for one.
 
     Raises:
         SubmitRejected: the interpreter does not exist, or the environment contradicts itself.
@@ -66,8 +72,26 @@ def plan_environment(
         raise UserErrorException(f"environment must be an Environment, found {type(environment).__name__}.")
     _refuse_spark(environment)
     wanted = _wanted(environment, folder or os.getcwd())
+    if prefers_image and not environment.docker.enabled and names_image(environment):
+        return _with_fallback(environment, wanted)
     if _wants_container(environment, docker):
         return plan_container(environment, docker, _spec(environment, wanted, "container", python=wanted.python))
+    return _on_machine(environment, wanted)
+
+
+def _with_fallback(environment: Environment, wanted: _Wanted) -> EnvironmentSpec:
+    """Return the environment in its image, with what it is on a machine that starts no containers."""
+    spec = plan_container(environment, None, _spec(environment, wanted, "container", python=wanted.python))
+    try:
+        plain = _on_machine(environment, wanted)
+    except SubmitRejected:  # its interpreter is one of the image
+        return spec
+    assert spec.container is not None
+    fallback = Fallback(plain.kind, plain.interpreter, plain.python_version)
+    return replace(spec, container=replace(spec.container, fallback=fallback))
+
+
+def _on_machine(environment: Environment, wanted: _Wanted) -> EnvironmentSpec:
     if environment.python.user_managed_dependencies:
         _note_unused_packages(environment, wanted)
         interpreter = find_interpreter(environment.python.interpreter_path)

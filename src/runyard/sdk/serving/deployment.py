@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core import errors
+from runyard.core.config.settings import read_settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.core.webservices import Definition, NewService, RevisionSpec, ServiceSettings, Webservice
 from runyard.sdk.config.texts import user_name, warn_once
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
 
 _STATUS = ((errors.NotFound, 404), (errors.Conflict, 409), (errors.NotAllowed, 403), (errors.InvalidArgument, 400))
+_RUNTIMES = ("podman", "docker", "apptainer", "singularity")
 _PYTHON = re.compile(r"^python:\s*['\"]?(\d+\.\d+)", re.MULTILINE)
 
 
@@ -44,6 +47,20 @@ def service_errors() -> Iterator[None]:
         if isinstance(made, WebserviceException) and made.status_code is None:
             made.status_code = status
         raise made from None
+
+
+def _note_unused_image(workspace: Workspace, environment: EnvironmentSpec, target: str) -> None:
+    """Say that an image will not be used, where replicas run on this machine and nothing here starts containers."""
+    container = environment.container
+    is_here = target == "local" and workspace._client.address.kind == "unix"
+    if container is None or container.fallback is None or not is_here:
+        return
+    if read_settings().container_engine is None and not any(shutil.which(name) for name in _RUNTIMES):
+        warn_once(
+            f"The {f'image {container.image}' if container.image else 'Dockerfile'} of environment "
+            f"`{environment.name}` is not used: neither podman nor docker is on this machine. The service's packages "
+            "are installed on the machine itself."
+        )
 
 
 def plan_revision(
@@ -76,8 +93,11 @@ def plan_revision(
         no_code, environment = _without_script(workspace, served, environment)
     snapshot_id = store_code(workspace._client, source, local_files(served))
     planned = plan_environment(
-        environment if environment is not None else _own_python(), folder=source.folder if source is not None else None
+        environment if environment is not None else _own_python(),
+        folder=source.folder if source is not None else None,
+        prefers_image=True,
     )
+    _note_unused_image(workspace, planned, spec.target)
     registered = [one.record for one in served if one.record is not None]
     planned, notes = pin_frameworks(run_facts(workspace._client), planned, registered)
     for note in notes:

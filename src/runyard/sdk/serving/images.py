@@ -112,11 +112,16 @@ def plan_image(workspace: Workspace, models: Any, config: Any, *, register: bool
         {
             "docker_file": config.docker_file,
             "enable_gpu": config.enable_gpu or None,
-            "base_image": config.base_image,
             "cuda_version": config.cuda_version,
         }
     )
-    packages = InferenceConfig(config.execution_script_path, config.runtime, _absolute(config.conda_file))
+    packages = InferenceConfig(
+        config.execution_script_path,
+        config.runtime,
+        _absolute(config.conda_file),
+        base_image=config.base_image,
+        base_image_registry=config.base_image_registry,
+    )
     return plan_revision(workspace, models, config._source(), packages.make_environment(), register=register)
 
 

@@ -35,7 +35,7 @@ class InferenceConfig(AzureClass):
         source_directory: a folder that the script needs as a whole.
         enable_gpu: kept without effect: replicas see the GPUs of their compute target.
         description: what the configuration is for.
-        base_image: the image of replicas that run in a container.
+        base_image: the image of the replicas, where podman or docker works; else a warning says that it is not used.
         base_image_registry: where that image lies.
         cuda_version: kept without effect.
         environment: an Environment, which takes the place of runtime, conda_file and the image.

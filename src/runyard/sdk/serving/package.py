@@ -27,7 +27,7 @@ from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
-from runyard.sdk.environments.plan import dependencies_of, plan_environment
+from runyard.sdk.environments.plan import dependencies_of, names_image, plan_environment
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.models.files import MODELS, plain_form
@@ -409,8 +409,8 @@ def _variables(plan: PackagePlan) -> Tuple[Dict[str, str], List[str]]:
 
 def _dockerfile(plan: PackagePlan, requirements: Requirements, hidden: List[str]) -> str:
     python = ".".join((plan.spec.python_version or "{}.{}".format(*sys.version_info[:2])).split(".")[:2])
-    container = plan.spec.container
-    image = container.image if container is not None and container.image else f"python:{python}-slim"
+    named = plan.environment.docker.base_image if names_image(plan.environment) else None
+    image = named or f"python:{python}-slim"
     lines = [f"FROM {image}", "WORKDIR /var/azureml-app"]
     run = "python"
     if requirements.is_conda:

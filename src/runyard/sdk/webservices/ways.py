@@ -180,7 +180,6 @@ def report_unused(config: InferenceConfig) -> None:
             "extra_docker_file_steps": config.extra_docker_file_steps,
             "enable_gpu": config.enable_gpu or None,
             "cuda_version": config.cuda_version,
-            "base_image": config.base_image,
         }
     )
 

@@ -45,7 +45,9 @@ def with_uv(job: JobSpec) -> Dict[str, str]:
 
     Waits for a server that is away. Where the server has no `uv` either, the build reports what is missing.
     """
-    if job.spec.environment.kind not in _BUILT:
+    environment = job.spec.environment
+    fallback = environment.container.fallback if environment.container is not None else None
+    if environment.kind not in _BUILT and (fallback is None or fallback.kind not in _BUILT):
         return job.submitter
     import shutil  # only loaded where an environment is built
 
