@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.specs import ContainerSpec, Fallback
+from runyard.core.specs import ContainerSpec
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, DockerBuildContext, Environment
 from runyard.sdk.environments.plan import plan_environment
@@ -241,10 +241,10 @@ def test_an_image_is_preferred_with_what_serves_without_it() -> None:
 
     assert spec.kind == "container" and spec.container is not None
     assert (spec.container.image, spec.python_version, spec.pip_packages) == ("mine/image:1", None, ["no-such-package"])
-    assert spec.container.fallback == Fallback("uv", sys.executable, "{}.{}".format(*sys.version_info[:2]))
+    assert spec.container.fallback == {"kind": "uv", "interpreter": sys.executable, "python_version": OWN}
     environment.docker.enabled = True  # then it is asked for, and nothing takes its place
     asked = plan_environment(environment, prefers_image=True)
-    assert asked.container is not None and asked.container.fallback is None
+    assert asked.container is not None and asked.container.fallback == {}
     environment.docker.base_image = None
     environment.docker.enabled = False
     assert plan_environment(environment, prefers_image=True).kind == "uv"

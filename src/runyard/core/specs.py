@@ -114,17 +114,6 @@ class DatasetOutputSpec:
 
 
 @dataclass(frozen=True)
-class Fallback:
-    """The environment on a machine where no container runtime works: its kind, and what differs by that."""
-
-    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
-
-    kind: str
-    interpreter: Optional[str] = None
-    python_version: Optional[str] = None
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """The image that a run's processes start in: `image`, or `dockerfile` (its text)."""
 
@@ -138,7 +127,8 @@ class ContainerSpec:
     shared_volumes: bool = True
     shm_size: str = ""
     arguments: List[str] = field(default_factory=list)  # more words for `podman run` or `docker run`
-    fallback: Optional[Fallback] = None  # None: without a container the run fails
+    # Without a container runtime: the environment's kind, interpreter and python_version. Empty: the run fails there.
+    fallback: Dict[str, Optional[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

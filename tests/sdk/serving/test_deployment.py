@@ -124,7 +124,7 @@ def test_the_base_image_of_a_configuration_is_used_where_containers_can_be(
     caplog.clear()
     found = plan()
     assert found == without and found is not None
-    assert (found.image, found.fallback and found.fallback.kind) == ("mine/image:1", "system")
+    assert (found.image, found.fallback["kind"]) == ("mine/image:1", "system")
     assert caplog.text == ""
 
 

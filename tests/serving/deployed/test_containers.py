@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.specs import ContainerSpec, EnvironmentSpec, Fallback
+from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from tests.environments.rootfs import write_rootfs
 from tests.serving.deployed.live import LiveService, client, close_clients
 from tests.supervisor.test_container_runtimes import IMAGE, Engine, start_podman
@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 IN_AN_IMAGE = EnvironmentSpec(
     name="boxed",
     kind="container",
-    container=ContainerSpec(image=IMAGE, shm_size="64m", fallback=Fallback("system", sys.executable)),
+    container=ContainerSpec(image=IMAGE, shm_size="64m", fallback={"kind": "system", "interpreter": sys.executable}),
 )
 SCRIPT = """
     import os

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.provided_packages import brought_by, split_provided
-from runyard.core.specs import ContainerSpec, EnvironmentSpec, Fallback
+from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import AZURE_BASE_IMAGE, Environment
@@ -87,7 +87,7 @@ def _with_fallback(environment: Environment, wanted: _Wanted) -> EnvironmentSpec
     except SubmitRejected:  # its interpreter is one of the image
         return spec
     assert spec.container is not None
-    fallback = Fallback(plain.kind, plain.interpreter, plain.python_version)
+    fallback = {"kind": plain.kind, "interpreter": plain.interpreter, "python_version": plain.python_version}
     return replace(spec, container=replace(spec.container, fallback=fallback))
 
 

@@ -53,7 +53,7 @@ def _note_unused_image(workspace: Workspace, environment: EnvironmentSpec, targe
     """Say that an image will not be used, where replicas run on this machine and nothing here starts containers."""
     container = environment.container
     is_here = target == "local" and workspace._client.address.kind == "unix"
-    if container is None or container.fallback is None or not is_here:
+    if container is None or not container.fallback or not is_here:
         return
     if read_settings().container_engine is None and not any(shutil.which(name) for name in _RUNTIMES):
         warn_once(

@@ -6,12 +6,12 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, Mapping, Optional, cast
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, cast
 
 from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder
 from runyard.core.config.settings import Settings, settings_of_run
-from runyard.core.errors import RunyardError, SubmitRejected
+from runyard.core.errors import RunyardError
 from runyard.core.specs import EnvironmentSpec, JobSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, SupportsLock
@@ -51,7 +51,7 @@ class RunEnvironment:
         # Every node builds, so the names of their logs must differ.
         self._build_log = folder.at(BUILD_LOG if job.node_rank == 0 else BUILD_LOG_OF_NODE % job.node_rank)
         self._builder: Optional[EnvironmentBuilder] = None
-        self._unused_image = ""  # why the environment's image is not used
+        self._unused_image: List[str] = []  # why
         self._commits: Dict[str, str] = {}  # of requirements from git, by their text
         self.built: Optional[BuiltEnvironment] = None
         self.mirrors: Dict[str, str] = {}  # copies that are installed as editable → folders of the snapshot
@@ -70,7 +70,10 @@ class RunEnvironment:
     def build(self) -> BuiltEnvironment:
         """Build the environment, or find it in the cache. Raises what the builder and `check` raise."""
         try:
-            self._fall_back()
+            if self._spec.container is not None and self._spec.container.fallback:
+                from runyard.supervisor.lifecycle.environment_here import without_runtime  # few have an image
+
+                self._spec, self._unused_image = without_runtime(self._spec, self._settings, self._variables)
             pinned = self._pin()
             self._builder = get_builder(
                 self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings
@@ -92,38 +95,8 @@ class RunEnvironment:
             from runyard.supervisor.lifecycle.requirements import bring_built_modules
 
             bring_built_modules(pinned.mirrors)
-        warnings = [*([self._unused_image] if self._unused_image else []), *self.built.warnings]
-        warnings += pinned.warnings if pinned is not None else []
+        warnings = [*self._unused_image, *self.built.warnings, *(pinned.warnings if pinned is not None else ())]
         return replace(self.built, warnings=warnings)
-
-    def _fall_back(self) -> None:
-        """Leave out the container of an environment that can do without, where no container runtime works."""
-        container = self._spec.container
-        if container is None or container.fallback is None:
-            return
-        # Imported here: few environments have an image.
-        from runyard.environments.container.images import find_runtime
-        from runyard.supervisor.lifecycle.environment_here import environment_here
-
-        try:
-            find_runtime(self._settings, {**os.environ, **self._variables})
-        except SubmitRejected as error:
-            what = f"image {container.image}" if container.image else "Dockerfile"
-            self._unused_image = (
-                f"The {what} is not used, for no container runtime works here: {error.why} "
-                "The packages are installed on this machine itself. `apt-get install podman` has the image used."
-            )
-            self._say(self._unused_image)
-            plain = container.fallback
-            self._spec = environment_here(
-                replace(
-                    self._spec,
-                    kind=plain.kind,
-                    interpreter=plain.interpreter,
-                    python_version=plain.python_version,
-                    container=None,
-                )
-            )
 
     def _pin(self) -> Optional[PinnedRequirements]:
         """Let requirements that may change their meaning mean one thing; None when there are none."""

@@ -46,8 +46,8 @@ def with_uv(job: JobSpec) -> Dict[str, str]:
     Waits for a server that is away. Where the server has no `uv` either, the build reports what is missing.
     """
     environment = job.spec.environment
-    fallback = environment.container.fallback if environment.container is not None else None
-    if environment.kind not in _BUILT and (fallback is None or fallback.kind not in _BUILT):
+    fallback = environment.container.fallback if environment.container is not None else {}
+    if environment.kind not in _BUILT and fallback.get("kind") not in _BUILT:
         return job.submitter
     import shutil  # only loaded where an environment is built
 
