@@ -24,7 +24,7 @@ from tests.e2e.frameworks import OPEN_MPI_5, TORCH, interpreter_with
 
 ROUNDS = 5
 WARM_UP = 1
-MOMENT_S = 0.7  # the spare supervisor is ready again
+MOMENT_S = 0.7  # what the run before left to do is done
 MPI = "from mpi4py import MPI\nassert MPI.COMM_WORLD.allreduce(1) == 4\nrank = MPI.COMM_WORLD.rank\n"
 GLOO = """\
 import torch

@@ -1,4 +1,4 @@
-"""What the idle private server and its spare supervisor hold in memory: fresh, and after a run."""
+"""What the idle private server and its fork server hold in memory: fresh, and after a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measure(when: str, home: str) -> None:
 
 
 def settled(home: str) -> list[int]:
-    """Return the home's processes once the same two or more have been there for two seconds: a spare needs a moment."""
+    """Return the home's processes once the same two or more have been there for two seconds."""
     deadline = time.monotonic() + 30
     seen, since = pids_of(home), time.monotonic()
     while time.monotonic() < deadline and not (len(seen) > 1 and time.monotonic() - since > 2):

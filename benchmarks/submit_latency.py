@@ -1,6 +1,6 @@
 """From `experiment.submit()` to the script's first line, server and SDK warm, against a bare `python train.py`.
 
-Warm means that the spare supervisor waits, so there is a moment between two submits; without it is shown as well.
+Between two submits is a moment, in which what the run before left to do is done; without it is shown as well.
 """
 
 from __future__ import annotations

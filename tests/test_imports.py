@@ -107,7 +107,7 @@ def test_a_script_that_logs_loads_no_slow_part_of_the_standard_library() -> None
     assert not {"pathlib", "urllib", "ipaddress", "socket", "logging"} & set(loaded)
 
 
-def test_a_run_that_finds_no_spare_starts_without_the_slow_part_of_the_standard_library() -> None:
+def test_a_run_without_a_fork_server_starts_without_the_slow_part_of_the_standard_library() -> None:
     _, loaded = import_alone("runyard.supervisor.main")
 
     # `tempfile` alone brings in `shutil`, `random` and two compression libraries.
@@ -184,14 +184,15 @@ def test_the_command_line_works_in_old_and_new_pythons_without_any_package(versi
 
 
 @pytest.mark.long
-def test_a_spare_has_loaded_what_a_run_needs(tmp_path: Path) -> None:
+def test_the_fork_server_has_loaded_what_a_run_needs(tmp_path: Path) -> None:
     rooms = "supervisor.supervisor supervisor.shipping.shipper supervisor.lifecycle.observer supervisor.lifecycle.data"
     needed = (
         f"{rooms} supervisor.diagnosis.diagnosis client.calls.content client.calls.runs environments.system".split()
     )
     code = (
-        "import sys\nfrom runyard.core.config.settings import read_settings\nfrom runyard.supervisor import main\n"
-        "main._warm_up(read_settings())\nprint([name for name in sys.argv[1:] if 'runyard.' + name not in sys.modules])"
+        "import sys\nfrom runyard.core.config.settings import read_settings\n"
+        "from runyard.supervisor.fork_server import warm_up\n"
+        "warm_up(read_settings())\nprint([name for name in sys.argv[1:] if 'runyard.' + name not in sys.modules])"
     )
     result = subprocess.run(
         [sys.executable, "-S", "-c", code, *needed],

@@ -104,7 +104,7 @@ INSIDE: dict[str, list[str]] = {
         "conda",
         "container",
     ],
-    "compute": ["base", "local node_start poller", "ray slurm ssh"],
+    "compute": ["base", "fork_server", "local node_start poller", "ray slurm ssh"],
     "client": [
         "address",
         "http1",
@@ -128,7 +128,7 @@ INSIDE: dict[str, list[str]] = {
         "lifecycle",
         "gang",
         "supervisor",
-        "entry external_run",
+        "entry external_run fork_server",
         "main",
         "node",
         "__main__",

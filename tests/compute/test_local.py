@@ -1,4 +1,4 @@
-"""The backend `local`: its spare, what supervisors may know, and jobs whose supervisor is gone."""
+"""The backend `local`: its fork server, what supervisors may know, and jobs whose supervisor is gone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 import signal
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from runyard.compute import local
+from runyard.compute import fork_server, local
 from runyard.compute.base import JobHandle, JobState
-from runyard.compute.local import LocalBackend, SparePool, supervisor_variables
+from runyard.compute.fork_server import ForkServer, supervisor_variables
+from runyard.compute.local import LocalBackend
 from runyard.core.config.settings import Settings
 from runyard.core.specs import DistributionSpec, NodeSpec
 from runyard.testing.compute_backend import state_of
@@ -31,12 +33,9 @@ HOSTILE = {
 }
 
 
-def spare_of(backend: object) -> int:
+def forks_of(backend: object) -> ForkServer:
     assert isinstance(backend, LocalBackend)
-    pool: SparePool = backend._spares
-    wait_for(lambda: pool._spare is not None and pool._spare.is_ready())
-    assert pool._spare is not None
-    return pool._spare.pid
+    return backend._forks
 
 
 def test_supervisors_start_from_an_allow_list(tmp_path: Path) -> None:
@@ -51,53 +50,82 @@ def test_supervisors_start_from_an_allow_list(tmp_path: Path) -> None:
     }
 
 
-def test_a_spare_knows_nothing_of_the_submitters_hooks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fork_server_knows_nothing_of_the_submitters_hooks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in HOSTILE.items():
         monkeypatch.setenv(name, value)
     backend = LocalBackend(Settings(home=home))
-    environ = Path(f"/proc/{spare_of(backend)}/environ").read_bytes()
+    environ = Path(f"/proc/{forks_of(backend).pid}/environ").read_bytes()
     backend.close()
 
-    assert not [name for name in HOSTILE if f"{name}=".encode() in environ]
+    assert environ and not [name for name in HOSTILE if f"{name}=".encode() in environ]
 
 
-def test_a_spare_takes_the_job_and_another_is_started(bench: Bench) -> None:  # noqa: F811
-    spare = spare_of(bench.backend)
-    job = bench.job("import os\nopen('../kept', 'w')\n")
-    handle = bench.backend.submit(bench.backend.plan(job))
-    claim = wait_for(lambda: _read(bench.home / "runs" / job.run_id / "1/claim"))
-    wait_for(lambda: bench.status(job.run_id) == "Completed")
-    wait_for(lambda: state_of(bench, handle) is JobState.GONE)
+def test_one_fork_server_starts_job_after_job_each_in_a_session_of_its_own(bench: Bench) -> None:  # noqa: F811
+    forks = forks_of(bench.backend).pid
+    jobs = [
+        bench.job("import os, time\nwhile not os.path.exists('../../../../go'): time.sleep(0.01)\n") for _ in range(3)
+    ]
+    handles = [bench.backend.submit(bench.backend.plan(job)) for job in jobs]
+    claims = [wait_for(partial(_read, bench.home / "runs" / job.run_id / "1/claim")) for job in jobs]
+    reapers = [int(json.loads(claim)["pid"]) for claim in claims]
 
-    assert json.loads(claim)["pid"] == spare
-    assert spare_of(bench.backend) != spare
+    assert [_parent(pid) for pid in reapers] == [forks] * 3 and [os.getsid(pid) for pid in reapers] == reapers
+    assert os.readlink(f"/proc/{reapers[0]}/fd/0") == os.devnull and len(set(reapers)) == 3
+    (bench.home / "go").touch()
+    for job, handle in zip(jobs, handles, strict=True):
+        wait_for(lambda job=job: bench.status(job.run_id) == "Completed")  # type: ignore[misc]  # bound now
+        wait_for(lambda handle=handle: state_of(bench, handle) is JobState.GONE)  # type: ignore[misc]
+    wait_for(
+        lambda: not [pid for pid in reapers if os.path.exists(f"/proc/{pid}")], what="ended children are collected"
+    )
+    assert forks_of(bench.backend).pid == forks
 
 
-def test_a_spare_leaves_with_its_backend(home: Path) -> None:
+def test_a_fork_server_leaves_with_its_backend(home: Path) -> None:
     backend = LocalBackend(Settings(home=home))
-    pid = spare_of(backend)
+    pid = forks_of(backend).pid
     backend.close()
 
     wait_for(lambda: _state(pid) in ("", "Z"))
 
 
-def test_a_spare_that_died_is_replaced_and_its_job_started_anyway(
+def test_orders_that_a_killed_fork_server_left_are_carried_out_by_the_next(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fork_server, "STEADY_S", 0.0)
+    forks = forks_of(bench.backend)
+    first = forks.pid
+    os.kill(first, signal.SIGSTOP)  # it is told, and never acts
+    jobs = [bench.job("print(1)") for _ in range(3)]
+    handles = [bench.backend.submit(bench.backend.plan(job)) for job in jobs]
+    assert state_of(bench, handles[0]) is JobState.WAITING
+    os.kill(first, signal.SIGKILL)
+
+    def over() -> bool:
+        bench.backend.poll(handles)
+        return {bench.status(job.run_id) for job in jobs} == {"Completed"}
+
+    wait_for(over)
+    assert forks.pid != first
+
+
+def test_a_job_whose_fork_server_hangs_is_started_anyway(
     bench: Bench,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(local, "UNCLAIMED_S", 0.3)
-    spare = spare_of(bench.backend)
-    os.kill(spare, signal.SIGSTOP)  # it is told, and never acts
+    forks = forks_of(bench.backend)
+    os.kill(forks.pid, signal.SIGSTOP)
     job = bench.job("print(1)")
     handle = bench.backend.submit(bench.backend.plan(job))
-    assert state_of(bench, handle) is JobState.WAITING
-    os.kill(spare, signal.SIGKILL)
 
     def over() -> bool:
         bench.backend.poll([handle])
         return bench.status(job.run_id) == "Completed"
 
     wait_for(over)
+    os.kill(forks.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +150,8 @@ def test_a_supervisor_that_cannot_start_is_told_and_given_up(
         script.chmod(0o700)
         program = str(script)
     monkeypatch.setattr(local, "UNCLAIMED_S", 0.02)
-    monkeypatch.setattr(local, "supervisor_command", lambda: [program])
+    for module in (local, fork_server):
+        monkeypatch.setattr(module, "supervisor_command", lambda: [program])
     handle = JobHandle(job.run_id, 1)
     reports = [bench.backend.poll([handle])[handle]]
 
@@ -228,3 +257,7 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runyard.client.processes import server_variables
-from runyard.compute.local import supervisor_variables
+from runyard.compute.fork_server import supervisor_variables
 from runyard.core.config.settings import read_settings
 
 

@@ -1,6 +1,6 @@
 """The ComputeBackend `local`: supervisors as processes of this machine.
 
-`SparePool` keeps one process ready that has already imported the supervisor, so that a run starts in milliseconds.
+Its fork server has already imported the supervisor, so that runs start in milliseconds, by the hundred.
 `virtual_nodes` makes several nodes of one machine: each has a loopback address, a name, and its share of the GPUs.
 """
 
@@ -10,7 +10,6 @@ import fcntl
 import json
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute.base import ComputeBackend, EndCause, JobHandle, JobReport, JobRequest, JobState
+from runyard.compute.fork_server import ForkServer
 from runyard.core.compute import LOCAL
 from runyard.core.config.paths import run_folder
 from runyard.core.config.settings import Settings
@@ -30,173 +30,10 @@ from runyard.core.specs import JobSpec, NodeSpec
 
 logger = logging.getLogger(__name__)
 
-REFILL_AFTER_S = 0.3  # a new spare must not slow the start of the run that took the last one
-READY = b"ready\n"
-
-# The server's settings that supervisors on this machine inherit.
-OURS = (
-    "RUNYARD_KEEP_RUN_FOLDERS",
-    "RUNYARD_LOG_LEVEL",
-    "RUNYARD_IDLE_STOP",
-    "RUNYARD_PORT",
-    "RUNYARD_LOCAL_RUNS",
-    "RUNYARD_GPU_DEVICES",
-    "RUNYARD_GRACE",
-    "RUNYARD_HANG_AFTER",
-    "RUNYARD_HANG_FAILS",
-    "RUNYARD_SAMPLE_EVERY",
-)
 MOST_NODES = 250  # addresses 127.0.1.1 to 127.0.1.250
-UNCLAIMED_S = 3.0  # a spare claims its run within milliseconds; after this long another supervisor is started
+UNCLAIMED_S = 3.0  # supervisors claim their run within milliseconds; after this long another one is started
 MOST_STARTS = 5  # each waits twice as long for its successor: the job is given up after a minute and a half
 START_LOG = "start.log"  # in the run folder: what supervisors printed that were started because no other one came
-
-
-class SparePool:
-    """Keeps one spare supervisor ready. Thread-safe: `_lock` guards the spare and the timer that starts the next."""
-
-    def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
-        self._variables = supervisor_variables(settings, os.environ if environ is None else environ)
-        self._lock = threading.Lock()
-        self._spare: Spare | None = None
-        self._refill: threading.Timer | None = None
-        self._is_closed = False
-        self._fill()
-
-    def start(self, mode: str, folder: str) -> None:
-        """Start a supervisor for a run: the spare if it is ready, else a new process."""
-        with self._lock:
-            spare = self._spare if self._spare is not None and self._spare.is_ready() else None
-            if spare is not None:
-                self._spare = None
-        if spare is None or not spare.tell(mode, folder):
-            self.start_logged(mode, folder, os.devnull)
-        self._fill_later()
-
-    def start_logged(self, mode: str, folder: str, log: str) -> None:
-        """Start a new supervisor whose first words, should it fail, are appended to `log`."""
-        _spawn([*supervisor_command(), mode, folder], self._variables, stdin=None, log=log)
-
-    def tend(self) -> None:
-        """Replace a spare that died, and collect ended children. Called with every poll."""
-        collect_children()
-        with self._lock:
-            dead = self._spare is not None and not self._spare.is_alive()
-            if dead:
-                self._spare = None
-        if dead:
-            self._fill()
-
-    def close(self) -> None:
-        """End the spare and start no more. Supervisors of runs go on."""
-        with self._lock:
-            self._is_closed = True
-            spare, self._spare = self._spare, None
-            refill, self._refill = self._refill, None
-        if refill is not None:
-            refill.cancel()
-        if spare is not None:
-            spare.dismiss()
-        collect_children()
-
-    def _fill_later(self) -> None:
-        with self._lock:
-            if self._is_closed or self._refill is not None:
-                return
-            self._refill = threading.Timer(REFILL_AFTER_S, self._fill)
-            self._refill.daemon = True
-            self._refill.start()
-
-    def _fill(self) -> None:
-        with self._lock:
-            self._refill = None
-            if self._is_closed or self._spare is not None:
-                return
-            try:
-                self._spare = Spare(self._variables)
-            except OSError as error:
-                logger.warning("no spare supervisor: %s", error)
-
-
-class Spare:
-    """One waiting process, and the socket to it; the process ends when the server does."""
-
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self.pid = _spawn([*supervisor_command(), "--spare"], variables, stdin=theirs.fileno())
-            except BaseException:
-                ours.close()
-                raise
-        ours.setblocking(False)
-        self._link = ours
-        self._is_ready = False
-
-    def is_ready(self) -> bool:
-        """Return whether the process has imported everything. Never waits."""
-        try:
-            self._is_ready = self._is_ready or self._link.recv(len(READY)) == READY
-        except OSError:
-            pass
-        return self._is_ready
-
-    def is_alive(self) -> bool:
-        """Return whether the process still has its end of the socket open."""
-        try:
-            return self._link.recv(1, socket.MSG_PEEK) != b""
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-
-    def tell(self, mode: str, folder: str) -> bool:
-        """Give the spare its run; False when it has died. Called once."""
-        order = os.fsencode(f"{mode} {folder}\n")
-        try:
-            return self._link.send(order) == len(order)
-        except OSError:
-            return False
-        finally:
-            self._link.close()
-
-    def dismiss(self) -> None:
-        """Let the process end."""
-        self._link.close()
-
-
-def supervisor_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of spares and supervisors: allowed variables and our own settings."""
-    kept = {**node_variables(environ), **{name: environ[name] for name in OURS if name in environ}}
-    kept["RUNYARD_HOME"] = str(settings.home)
-    return kept
-
-
-def collect_children() -> None:
-    """Collect supervisors that were started here and have ended."""
-    with _children_lock:
-        for pid in list(_children):
-            try:
-                ended, _ = os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                ended = pid
-            if ended:
-                _children.discard(pid)
-
-
-def _spawn(argv: list[str], variables: Mapping[str, str], *, stdin: int | None, log: str = os.devnull) -> int:
-    collect_children()
-    null = (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    first = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0)
-    actions = [first, null, (os.POSIX_SPAWN_DUP2, 1, 2)]
-    pid = os.posix_spawn(argv[0], argv, variables, file_actions=actions, setsigmask=[])
-    with _children_lock:
-        _children.add(pid)
-    return pid
-
-
-_children: set[int] = set()
-_children_lock = threading.Lock()
 
 
 def virtual_nodes(count: int, devices: Sequence[str] = ()) -> list[NodeSpec]:
@@ -238,7 +75,7 @@ class LocalBackend(ComputeBackend):
 
     def __init__(self, settings: Settings, options: Mapping[str, Any] | None = None) -> None:
         self._home = settings.home
-        self._spares = SparePool(settings)
+        self._forks = ForkServer(settings)
         self._node_variables = node_variables(os.environ)
         self._lock = threading.Lock()
         self._starts: dict[JobHandle, _Starts] = {}
@@ -272,8 +109,8 @@ class LocalBackend(ComputeBackend):
         return handle
 
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
-        """Return the states from the run folders; also tends the spare."""
-        self._spares.tend()
+        """Return the states from the run folders; also replaces a fork server that died."""
+        self._forks.tend()
         return {handle: self._report(handle) for handle in handles}
 
     def adopt(self, handle: JobHandle) -> None:
@@ -282,7 +119,7 @@ class LocalBackend(ComputeBackend):
         if self._report(handle).state is not JobState.ORPHANED:
             return
         mode = "--watch" if _is_watched(folder) else "--adopt"
-        self._spares.start(mode, str(folder))
+        self._forks.start(mode, str(folder))
 
     def cancel(self, handle: JobHandle) -> None:
         """Write `control.json` and wake the supervisor, which then asks the server for the desired state."""
@@ -300,13 +137,13 @@ class LocalBackend(ComputeBackend):
             os.close(fd)
 
     def close(self) -> None:
-        """End the spare."""
-        self._spares.close()
+        """End the fork server. Supervisors of runs go on."""
+        self._forks.close()
 
     def _start(self, handle: JobHandle, mode: str, folder: Path) -> None:
         with self._lock:
             self._starts[handle] = _Starts(time.monotonic())
-        self._spares.start(mode, str(folder))
+        self._forks.start(mode, str(folder))
 
     def _report(self, handle: JobHandle) -> JobReport:
         folder = self._folder(handle)
@@ -322,8 +159,8 @@ class LocalBackend(ComputeBackend):
         return JobReport(JobState.ORPHANED if (folder / "claim").exists() else JobState.GONE)
 
     def _unclaimed(self, handle: JobHandle, folder: Path) -> JobReport:
-        """Start another supervisor for a job that none took: the spare died, this server did before it chose one, or
-        no supervisor can start at all. The last is found after some tries, and the job is reported gone.
+        """Start another supervisor for a job that none took: this server died before it asked for one, or no supervisor
+        can start at all. The last is found after some tries, and the job is reported gone.
         """
         now = time.monotonic()
         with self._lock:
@@ -336,7 +173,7 @@ class LocalBackend(ComputeBackend):
             logger.warning("run %s: no supervisor took its job, starting another", handle.run_id)
             mode = "--watch" if _is_watched(folder) else "--run"
             try:
-                self._spares.start_logged(mode, str(folder), str(folder / START_LOG))
+                self._forks.start_logged(mode, str(folder), str(folder / START_LOG))
             except OSError as error:
                 starts.fault = f"{supervisor_command()[0]}: {error.strerror}."
         if starts.count == 1:

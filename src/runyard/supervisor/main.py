@@ -1,4 +1,4 @@
-"""The ways to start this process: as a spare, for a run, as an adopter, for an external run, to start the server."""
+"""The ways to start this process: as the fork server, for a run, as an adopter, for an external run, as the server."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import gc
 import logging
 import os
 import sys
-import threading
-from importlib import import_module
 from typing import List, Optional
 
 from runyard.core.config.settings import Settings, read_settings
@@ -19,23 +17,9 @@ from runyard.supervisor.processes.adopted import Adopted
 from runyard.supervisor.processes.reaper import Reaper, remove_run_folder
 from runyard.supervisor.run_folder import REFUSED, RunFolder, claim, take_lock
 
-USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
-READY = b"ready\n"
-LONGEST_PATH = 8192
+USAGE = "usage: python -m runyard.supervisor --fork-server | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
 
 logger = logging.getLogger(__name__)
-
-# What a run loads on its way to its first line and at its end; these pull in all the rest.
-_WARM = (
-    "runyard.client.calls.content",
-    "runyard.client.calls.runs",
-    "runyard.environments.system",
-    "runyard.supervisor.supervisor",
-    "runyard.supervisor.shipping.shipper",
-    "runyard.supervisor.lifecycle.observer",
-    "runyard.supervisor.lifecycle.data",
-    "runyard.supervisor.diagnosis.diagnosis",
-)
 
 
 def main(arguments: List[str]) -> int:
@@ -44,8 +28,11 @@ def main(arguments: List[str]) -> int:
     detach_session()
     if arguments == ["--serve"]:
         return serve()
-    if arguments == ["--spare"]:
-        return wait_as_spare(umask)
+    if arguments == ["--fork-server"]:
+        from runyard.supervisor.fork_server import serve_forks, warm_up  # no other start needs it
+
+        warm_up(read_settings())
+        return serve_forks(lambda mode, path: start_apart(mode, path, umask))
     if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
         sys.stderr.write(USAGE)
         return 2
@@ -53,21 +40,9 @@ def main(arguments: List[str]) -> int:
     return start(arguments[0], RunFolder(arguments[1]), umask)
 
 
-def wait_as_spare(umask: int) -> int:
-    """Import what a run needs, write `ready` to the inherited socket (descriptor 0), and wait for `MODE FOLDER`."""
-    settings = read_settings()
-    warm_up(settings)
-    order = b""
-    try:
-        os.write(0, READY)
-        while not order.endswith(b"\n"):
-            part = os.read(0, LONGEST_PATH)
-            if not part:
-                return 0
-            order += part
-    except OSError:
-        return 0
-    mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
+def start_apart(mode: str, path: str, umask: int) -> int:
+    """Start as `mode` says, in a process that the fork server has just forked."""
+    detach_session()
     detach_from_starter()
     return start(mode, RunFolder(path), umask)
 
@@ -158,42 +133,3 @@ def serve() -> int:
     if os.path.isdir(settings.home):  # a removed home must not come back
         ensure(settings)
     return 0
-
-
-def warm_up(settings: Settings) -> None:
-    """Import and prepare what a run's start needs, in a thread of low priority."""
-    thread = threading.Thread(target=_warm_up, args=(settings,))
-    thread.start()
-    thread.join()
-
-
-def _warm_up(settings: Settings) -> None:
-    try:
-        os.setpriority(
-            os.PRIO_PROCESS, threading.get_native_id(), 10
-        )  # of this thread alone: Linux keeps it per thread
-    except OSError:
-        pass
-    import ctypes  # noqa: F401  # these and those below are loaded when first used
-    import shutil  # noqa: F401
-
-    from runyard.core.formats.plain import from_plain, to_plain
-    from runyard.core.lazy_dataclass import make_all
-    from runyard.core.specs import JobSpec, RunSpec
-    from runyard.environments import get_builder
-    from runyard.launchers import get_launcher
-    from runyard.runtime.injection import injection_folder
-
-    for name in _WARM:
-        import_module(name)
-    make_all()
-    job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
-    from_plain(JobSpec, to_plain(job))
-    get_builder("system")
-    get_builder("uv", settings=settings)
-    get_launcher("single")
-    try:
-        injection_folder(settings.home)
-    except OSError:
-        pass
-    gc.collect()
