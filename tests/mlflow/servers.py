@@ -49,8 +49,8 @@ def runyard_server(home: Path) -> Iterator[TrackingServer]:
 
 
 @contextmanager
-def stock_server(python: Path, folder: Path) -> Iterator[TrackingServer]:
-    """Start `mlflow server` of that environment with a database and files in `folder`."""
+def stock_server(python: Path, folder: Path, **variables: str) -> Iterator[TrackingServer]:
+    """Start `mlflow server` of that environment with a database and files in `folder`, and with these variables."""
     port = free_port()
     url = f"http://{HOST}:{port}"
     command = [str(python), "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
@@ -62,7 +62,7 @@ def stock_server(python: Path, folder: Path) -> Iterator[TrackingServer]:
     ]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, env=client_variables(), start_new_session=True
+            command, cwd=folder, stdout=log, stderr=log, env=client_variables(**variables), start_new_session=True
         )
         try:
             _wait_until_healthy(url, process, folder / "server.log")

@@ -102,6 +102,21 @@ def test_many_callers_share_one_commit(database: SqliteDatabase) -> None:
     assert database.writer.commits - before <= 2
 
 
+def test_a_caller_that_is_alone_writes_itself_and_one_of_a_crowd_does_not(database: SqliteDatabase) -> None:
+    def name(session: Session) -> str:
+        return threading.current_thread().name
+
+    assert database.write(name) == threading.current_thread().name
+    held = Held(database)
+    for index in range(3):
+        held.add(str(index), name)
+    held.release(waiting=3)
+
+    assert len({held.results[str(index)] for index in range(3)}) == 1
+    assert database.write(name) == "store-writer"  # the others may still be there
+    assert database.write(name) == threading.current_thread().name
+
+
 def test_a_refused_write_undoes_only_itself(database: SqliteDatabase) -> None:
     def half(session: Session) -> None:
         put(session, "half")

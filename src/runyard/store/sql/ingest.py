@@ -24,7 +24,7 @@ from runyard.store.metrics.imported import ImportedPoints
 from runyard.store.metrics.merge import Summary, combine, span, summarize
 from runyard.store.rules import apply_parts
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
-from runyard.store.sql.rows import RunRow, change_run, get_run_row, save_run
+from runyard.store.sql.rows import RunRow, change_run, get_run_row, save_run, shared_run_of
 from runyard.store.sql.schema import (
     CHUNKS_PER_SERIES,
     SEGMENT_KEY,
@@ -267,7 +267,7 @@ def ingest(session: Session, run_id: str, source: Source, parts: Sequence[Segmen
 def log(session: Session, run_id: str, points: Sequence[Points], change: Callable[[Run], Run]) -> Run:
     """Change a run's record and add points of a client without a journal. See RunStore.log."""
     row = get_run_row(session, run_id, to_change=True)
-    old = row.run
+    old = shared_run_of(row.document)
     changed = change(old)
     if changed is not old:
         save_run(session, row.serial, old, changed)

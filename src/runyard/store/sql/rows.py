@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, select, update
@@ -117,6 +118,19 @@ class SqlPart:
     def __init__(self, database: Database, *, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
+
+
+_MOST_KEPT = 8192  # characters of a document whose record `shared_run_of` keeps
+
+
+def shared_run_of(document: str) -> Run:
+    """Return the run of a document for reading only: the same one again for a run that is written to all the time."""
+    return _kept_run(document) if len(document) <= _MOST_KEPT else run_of(document)
+
+
+@lru_cache(maxsize=64)
+def _kept_run(document: str) -> Run:
+    return run_of(document)
 
 
 def run_of(document: str) -> Run:

@@ -14,6 +14,7 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, inspect
@@ -66,15 +67,20 @@ class Transactions(Protocol):
 
 
 class GroupWriter:
-    """Runs jobs on a thread of its own, many per transaction, each in a savepoint.
+    """Runs jobs, many per transaction, each in a savepoint; one transaction at a time.
 
     A job that raises undoes only itself. Callers get their result after the COMMIT that holds it, so an answer means
-    durable. Jobs that arrive while a commit flushes the disk make up the next transaction.
+    durable. Jobs that arrive while a commit flushes the disk make up the next transaction. A thread of its own runs
+    them; a caller that is alone runs its job itself, because handing it over costs as much as the job.
     """
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job[Any]] = queue.SimpleQueue()
+        self._turn = threading.Lock()  # its holder uses the connection
+        self._is_alone = True  # the last transaction had one job
+        self._work = threading.Lock()  # released: there are jobs for the thread, or it is to end
+        self._work.acquire()
         self._closed = False
         self._lock = threading.Lock()
         self.commits = 0
@@ -82,12 +88,19 @@ class GroupWriter:
         self._thread.start()
 
     def write(self, job: Callable[[Session], T]) -> T:
-        """Run the job on the writer's thread and return its result once it is committed. Any other thread."""
+        """Run the job, on this thread or the writer's, and return its result once it is committed."""
         waiting = _Job(job)
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("The store is closed.", why="The server is stopping.", hint="Start it again.")
             self._jobs.put(waiting)
+        if self._is_alone and self._turn.acquire(blocking=False):
+            try:
+                self._transaction()
+            finally:
+                self._turn.release()
+        if not self._jobs.empty():  # a job that is queued after this look has a caller that looks after it
+            self._wake()
         return waiting.wait()
 
     def close(self) -> None:
@@ -96,44 +109,50 @@ class GroupWriter:
             if self._closed:
                 return
             self._closed = True
-            self._jobs.put(None)
+        self._wake()
         self._thread.join()
 
-    def _loop(self) -> None:
-        stop = False
-        while not stop:
-            first = self._jobs.get()
-            if first is None:
-                break
-            stop = self._transaction(first)
-        self._transactions.leave()
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # it was released already
+            self._work.release()
 
-    def _transaction(self, first: _Job[Any]) -> bool:
-        jobs = [first]
-        stop = False
+    def _loop(self) -> None:
+        while True:
+            self._work.acquire()
+            is_last = self._closed
+            with self._turn:
+                while not self._jobs.empty():
+                    self._transaction()
+                if is_last:
+                    self._transactions.leave()
+                    return
+
+    def _transaction(self) -> None:
+        """Run the jobs that are there, up to a limit. The caller has the turn."""
+        jobs: list[_Job[Any]] = []
+        try:
+            jobs.append(self._jobs.get_nowait())
+        except queue.Empty:  # another thread ran them
+            return
         try:
             session = self._transactions.begin()
             started = time.monotonic()
-            self._do(session, first)
+            self._do(session, jobs[0])
             while len(jobs) < MAX_JOBS and time.monotonic() - started < MAX_WORK_S:
                 try:
-                    job = self._jobs.get_nowait()
+                    jobs.append(self._jobs.get_nowait())
                 except queue.Empty:
                     break
-                if job is None:
-                    stop = True
-                    break
-                jobs.append(job)
-                self._do(session, job)
+                self._do(session, jobs[-1])
             self._transactions.commit(session)
             self.commits += 1
         except BaseException as error:
             self._transactions.lost(error)
             for job in jobs:
                 job.fail(self._transactions.failure(error) or error, cause=error)
+        self._is_alone = len(jobs) == 1
         for job in jobs:
             job.finish()
-        return stop
 
     def _do(self, session: Session, job: _Job[Any]) -> None:
         self._transactions.save(session)

@@ -60,10 +60,13 @@ class MetricSeriesSuite:
         sent = Points("m", "f8", steps / 2, steps * 1_000_000, steps)
         for _ in range(2):
             store.log("r1", [sent], RunChange())
-        store.log("r1", [Points("m", "f8", np.array([7.0]), np.array([5_000_000]), np.array([5]))], RunChange())
+        for value, at in ((7.0, 5), (7.0, 5), (2.5, 5), (149.5, 299), (np.nan, 299), (np.nan, 299)):
+            one = Points("m", "f8", np.array([value]), np.array([at * 1_000_000]), np.array([at]))
+            store.log("r1", [one], RunChange())
 
-        assert sorted(values_of(store, "m")) == sorted([*(steps / 2).tolist(), 7.0])
-        assert store.summarize_metrics(["r1"])["r1"]["m"].count == 301
+        kept = values_of(store, "m")
+        assert sorted(value for value in kept if value == value) == sorted([*(steps / 2).tolist(), 7.0])
+        assert store.summarize_metrics(["r1"])["r1"]["m"].count == len(kept) == 302
 
     def test_a_refused_parameter_keeps_the_points_out(self, store: RunStore) -> None:
         a_run(store, "r1")
