@@ -293,6 +293,10 @@ PARAMETERS = {
         ["--multirun", "lr=1,2", "--set", "a=1"],
         {"multirun": "True", "lr": "1,2", "set": "a=1"},
     ),
+    "several numbers": (
+        ["--layers", "1", "-2", "3e4", "--lr", ".5", "x.csv", "7", "--names", "a", "8"],
+        {"layers": "1 -2 3e4", "lr": ".5", "names": "a"},
+    ),
     "no names": (["http://x/?a=b", "/data=1", "./a=b", "=", "1=2"], {}),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import pytest
 
 import runyard
 from runyard import Run
+from tests.interpreters import find_interpreter
 from tests.waiting import wait_for
 
 STUDY = """
@@ -80,6 +82,29 @@ def test_a_run_ends_as_its_program_ends(folder: Path, end: str, status: str, err
     assert run.status == status
     assert error in run.error
     assert run.metrics.history("loss") == [1.0, 1 / 11, 1 / 21]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "error"),
+    [
+        ("raise SystemExit(3)", "Failed", "SystemExit: 3"),
+        ("raise SystemExit('no data')", "Failed", "SystemExit: no data"),
+        ("raise SystemExit(0)", "Completed", ""),
+        ("raise SystemExit", "Completed", ""),
+        ("try:\n    raise SystemExit(3)\nexcept SystemExit:\n    pass", "Completed", ""),
+    ],
+)
+def test_a_raised_exit_ends_the_run_with_its_code(folder: Path, end: str, status: str, error: str) -> None:
+    python = find_interpreter("3.12")
+    if python is None:
+        pytest.skip("Python tells of it from 3.12 on")
+    script(f"{STUDY}\n{end}")
+    source = str(Path(runyard.__file__).parent.parent)
+    subprocess.run([python, "study.py"], env={**os.environ, "PYTHONPATH": source}, timeout=60, check=False)
+
+    run = runyard.runs(experiment="study", limit=1)[0].wait(check=False)
+    assert (run.status, run.metrics.history("loss")) == (status, [1.0, 1 / 11, 1 / 21])
+    assert error in run.error
 
 
 def test_a_forked_child_does_not_end_the_run(folder: Path) -> None:

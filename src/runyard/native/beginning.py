@@ -7,7 +7,8 @@ import builtins
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Optional, Type, Union, overload
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Type, Union, overload
 
 from runyard.core.errors import RunyardError
 from runyard.core.names import check_experiment_name
@@ -219,16 +220,40 @@ def _watch_the_end() -> None:
         _failure = f"{cls.__name__}: {error}"
         usual_hook(cls, error, trace)
 
-    def leave(status: Any = None, /) -> Any:
+    def note(status: Any) -> None:
         global _failure
         _failure = None if status in (None, 0) else f"SystemExit: {status}"
+
+    def leave(status: Any = None, /) -> Any:
+        note(status)
         return usual_exit(status)
 
     sys.excepthook = hook
     sys.exit = leave  # the code of a SystemExit is not told to anybody at the end
+    _watch_raised_exits(note)
     for name in ("exit", "quit"):  # `site` makes them; IPython has its own
         if type(getattr(builtins, name, None)).__name__ == "Quitter":
             setattr(builtins, name, leave)
+
+
+def _watch_raised_exits(note: Callable[[Any], None]) -> None:
+    """Call `note` with the code of a `raise SystemExit(code)` that ends the program, which Python tells from 3.12 on."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    free = [] if monitoring is None else [tool for tool in (4, 3) if monitoring.get_tool(tool) is None]
+    if not free or frame is None:
+        return
+    while frame.f_back is not None:
+        frame = frame.f_back
+    program = frame.f_code  # what leaves it ends the program
+
+    def unwound(code: object, _at: int, error: BaseException) -> None:
+        if code is program and isinstance(error, SystemExit):
+            note(error.code)
+
+    monitoring.use_tool_id(free[0], "runyard")
+    monitoring.register_callback(free[0], monitoring.events.PY_UNWIND, unwound)
+    monitoring.set_events(free[0], monitoring.events.PY_UNWIND)  # costs nothing until an exception leaves a function
 
 
 def _end() -> None:

@@ -417,11 +417,12 @@ class MetricSeries(ABC):
         points: Sequence[Points],
         change: RunChange,
         *,
-        check: Callable[[Run], None] = lambda run: None,
+        check: Callable[[Run, bool], None] = lambda run, is_archived: None,
     ) -> Run:
         """Change the record as `update_run` and add points of a client without a journal. One transaction.
 
-        `check` is called with the run as it is before; what it raises is raised here, and nothing was stored.
+        `check` is called with the run as it is before, and whether its experiment is archived; what it raises is
+        raised here, and nothing was stored.
 
         Points need steps; their times are the wall clock's. A point that the client sent before, with the same metric,
         step, time and value, is passed over.

@@ -225,10 +225,27 @@ def test_runs_of_a_deleted_experiment_are_deleted_until_it_is_restored(door: Doo
     run_id = created["run"]["info"]["run_id"]
     door.post("experiments/delete", experiment_id=identity)
     seen = [_run(door, run_id)["info"]["lifecycle_stage"], *_stages(door, identity)]
+    refused = _write_everything(door, run_id)
     door.post("experiments/restore", experiment_id=identity)
 
+    assert {answer["message"] for _, answer in refused} == {
+        f"The run {run_id} must be in the 'active' state. Current state is deleted."
+    }
+    assert {status for status, _ in _write_everything(door, run_id)} == {200}
     assert seen == ["deleted", ("ACTIVE_ONLY", []), ("DELETED_ONLY", ["deleted"]), ("ALL", ["deleted"])]
     assert _stages(door, identity) == [("ACTIVE_ONLY", ["active"]), ("DELETED_ONLY", []), ("ALL", ["active"])]
+
+
+def _write_everything(door: Door, run_id: str) -> list[tuple[int, Any]]:
+    point = {"key": "m", "value": 1, "timestamp": 1, "step": 1}
+    return [
+        door.post("runs/log-metric", run_id=run_id, **point),
+        door.post("runs/log-batch", run_id=run_id, metrics=[point]),
+        door.post("runs/log-parameter", run_id=run_id, key="p", value="1"),
+        door.post("runs/set-tag", run_id=run_id, key="t", value="1"),
+        door.post("runs/update", run_id=run_id, status="FINISHED"),
+        door.post("runs/log-inputs", run_id=run_id, datasets=[]),
+    ]
 
 
 def _stages(door: Door, experiment_id: str) -> list[Any]:

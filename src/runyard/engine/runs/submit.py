@@ -31,6 +31,7 @@ MAX_ATTEMPTS = 100
 MOST_PROCESSES_PER_NODE = 1024
 MOST_PROCESSES = 65_536  # of a run, on all its nodes
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>~?[A-Za-z_][\w.@/-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _HYDRA_FLAGS = frozenset({"multirun", "resolve", "hydra-help"})  # an override may follow them
 
 
@@ -68,7 +69,7 @@ def _with_gpus(spec: RunSpec) -> RunSpec:
 
 
 def parse_parameters(arguments: Sequence[str]) -> dict[str, str]:
-    """Return {name: value} of the named arguments; the last of twins wins.
+    """Return {name: value} of the named arguments; the last of twins wins. Numbers that follow a number belong to it.
 
     These are `--name value`, `--name=value`, a lone `--flag` ("True"), and the overrides of Hydra and its like:
     `name=value`, `+name=value`, and `~name`, which removes a key and is kept with its tilde.
@@ -93,7 +94,12 @@ def _named(word: str, waiting: list[str]) -> tuple[str, str]:
     if not name or equals:
         return name, value
     takes_next = bool(waiting) and not waiting[-1].startswith("--") and name not in _HYDRA_FLAGS
-    return name, waiting.pop() if takes_next else "True"
+    if not takes_next:
+        return name, "True"
+    values = [waiting.pop()]
+    while waiting and _NUMBER.fullmatch(waiting[-1]) and _NUMBER.fullmatch(values[0]):
+        values.append(waiting.pop())
+    return name, " ".join(values)
 
 
 @dataclass(frozen=True)

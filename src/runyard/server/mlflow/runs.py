@@ -205,15 +205,15 @@ def log_batch(call: Call) -> Document:
 
 
 def active_run(call: Call) -> Run:
-    """Return the run that a request changes, unless it is archived."""
+    """Return the run that a request changes, unless it or its experiment is archived."""
     run = call.run("write_run", run_id_of(call.fields))
-    check_run_active(run)
+    experiment = call.store.find_experiment(call.workspace, id=run.experiment_id)
+    _check_run_active(run, experiment is not None and experiment.archived_at is not None)
     return run
 
 
-def check_run_active(run: Run) -> None:
-    """Raises: MlflowError: the run is archived."""
-    if run.archived_at is not None:
+def _check_run_active(run: Run, is_archived: bool) -> None:
+    if run.archived_at is not None or is_archived:
         raise MlflowError(f"The run {run.id} must be in the '{ACTIVE}' state. Current state is {DELETED}.")
 
 
@@ -238,9 +238,9 @@ def _log(call: Call, points: Sequence[Points], change: RunChange) -> Run:
     run_id = run_id_of(call.fields)
     call.require_run("write_run", run_id)
 
-    def check(run: Run) -> None:
+    def check(run: Run, is_archived: bool) -> None:
         call.check_here(run)
-        check_run_active(run)
+        _check_run_active(run, is_archived)
 
     try:
         return call.store.log(run_id, points, change, check=check)

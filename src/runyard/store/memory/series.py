@@ -40,11 +40,12 @@ class MemoryMetricSeries(MemoryPart, MetricSeries):
         points: Sequence[Points],
         change: RunChange,
         *,
-        check: Callable[[Run], None] = lambda run: None,
+        check: Callable[[Run, bool], None] = lambda run, is_archived: None,
     ) -> Run:
         with self._tables.lock:
             run = self._tables.get_run(run_id)
-            check(run)
+            experiment = self._tables.hidden.find_experiment((run.workspace, run.experiment))
+            check(run, experiment is not None and experiment.archived_at is not None)
             changed = apply_change(run, change, now=self._tables.clock())
             if points:
                 self._tables.metrics[run_id].log(points)

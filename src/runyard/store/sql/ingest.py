@@ -28,6 +28,7 @@ from runyard.store.sql.rows import RunRow, change_run, get_run_row, save_run, sh
 from runyard.store.sql.schema import (
     CHUNKS_PER_SERIES,
     SEGMENT_KEY,
+    experiments,
     metric_chunks,
     quarantine,
     run_metrics,
@@ -38,6 +39,7 @@ from runyard.store.text import clean, dump, load
 
 Source = tuple[int, int]  # external writer, attempt
 
+_ARCHIVED = Statement(select(experiments.c.archived).where(experiments.c.id == bindparam("row")))
 _STATE = ("count", "kinds", "numbered", "first_time", "last_time", "chunks", "open_count", "tail")
 _KEY = ("metric_id", "rank", "external_writer", "attempt", "writer", "segment")
 _SERIES = Statement(
@@ -264,11 +266,12 @@ def ingest(session: Session, run_id: str, source: Source, parts: Sequence[Segmen
     return _Ingest(session, run_id, run, source).apply(parts)
 
 
-def log(session: Session, run_id: str, points: Sequence[Points], change: Callable[[Run], Run]) -> Run:
+def log(session: Session, run_id: str, points: Sequence[Points], change: Callable[[Run, bool], Run]) -> Run:
     """Change a run's record and add points of a client without a journal. See RunStore.log."""
     row = get_run_row(session, run_id, to_change=True)
     old = shared_run_of(row.document)
-    changed = change(old)
+    (archived,) = session.one(_ARCHIVED, row=row.experiment_id)
+    changed = change(old, bool(archived))
     if changed is not old:
         save_run(session, row.serial, old, changed)
     if points:

@@ -101,14 +101,14 @@ class SqlMetricSeries(SqlPart, MetricSeries):
         points: Sequence[Points],
         change: RunChange,
         *,
-        check: Callable[[Run], None] = lambda run: None,
+        check: Callable[[Run, bool], None] = lambda run, is_archived: None,
     ) -> Run:
         from runyard.store.sql.ingest import log  # loads numpy
 
         now = self._clock()
 
-        def apply(run: Run) -> Run:
-            check(run)
+        def apply(run: Run, is_archived: bool) -> Run:
+            check(run, is_archived)
             return apply_change(run, change, now=now)
 
         return self._database.write(lambda session: log(session, run_id, points, apply))

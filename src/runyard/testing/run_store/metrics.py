@@ -85,12 +85,18 @@ class MetricSeriesSuite:
         store.log("r1", [], RunChange(tags_set={"t": "1"}))
         one = Points("m", "f8", np.array([1.0]), np.array([1]), np.array([1]))
 
-        def check(run: Run) -> None:
+        seen: list[bool] = []
+
+        def check(run: Run, is_archived: bool) -> None:
             assert run.tags == {"t": "1"}
+            seen.append(is_archived)
             raise NotAllowed("Not this run.")
 
-        with pytest.raises(NotAllowed, match="Not this run"):
-            store.log("r1", [one], RunChange(tags_set={"t": "2"}), check=check)
+        for archived in (False, True):
+            store.update_experiment(store.get_run("r1").workspace, store.get_run("r1").experiment, archived=archived)
+            with pytest.raises(NotAllowed, match="Not this run"):
+                store.log("r1", [one], RunChange(tags_set={"t": "2"}), check=check)
+        assert seen == [False, True]
         assert store.list_metrics("r1") == []
         assert store.get_run("r1").tags == {"t": "1"}
 
