@@ -13,6 +13,7 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.core.errors import InvalidArgument
+from runyard.core.formats.run_inputs import CONTEXT, DatasetInput, dataset_property, datasets_of
 from runyard.exports.history import list_runs, write_runs
 from runyard.exports.mlflow_folder import MlflowFolder
 from runyard.exports.runs import MARK
@@ -214,6 +215,8 @@ for experiment in client.search_experiments(view_type=3):
             "parent": client.get_run(run.data.tags["mlflow.parentRunId"]).data.tags["runyard.run_id"]
             if "mlflow.parentRunId" in run.data.tags else None,
             "files": sorted(names),
+            "inputs": sorted([one.dataset.name, one.dataset.digest, one.dataset.schema, one.tags[0].value]
+                for one in run.inputs.dataset_inputs),
             "metrics": {
                 key: sorted([m.step, m.timestamp, repr(m.value)] for m in client.get_metric_history(run_id, key))
                 for key in run.data.metrics
@@ -246,9 +249,35 @@ def expected(client: Client, workspace: str) -> dict[str, Any]:
             "params": run.parameters,
             "parent": run.parent_id,
             "files": sorted([file.name, file.size] for file in client.runs.files(run_id)),
+            "inputs": sorted([one.name, one.digest, one.schema, one.context] for one in datasets_of(run.properties)),
             "metrics": metrics,
         }
     return found
+
+
+def name_inputs(client: Client, run_ids: list[str]) -> None:
+    """Have two runs name the same dataset as an input, one of them another one too."""
+    iris = DatasetInput("iris", "d1", "local", "{}", '{"a": "long"}', None, {CONTEXT: "training"})
+    other = DatasetInput("möbel", "d2", "http", "http://x/y", None, None, {CONTEXT: "eval"})
+    client.runs.update(run_ids[0], properties_add=dict([dataset_property(iris), dataset_property(other)]))
+    client.runs.update(run_ids[1], properties_add=dict([dataset_property(iris)]))
+
+
+def test_inputs_go_out_and_come_back(client: Client, workspace: str, tmp_path: Path) -> None:
+    root, out = tmp_path / "mlruns", tmp_path / "out"
+    ids = small_store(root)
+    bring(client, MlflowFiles(str(root)), workspace)
+    name_inputs(client, ids)
+    told_of("--workspace", workspace, "--to", str(out))
+    before = {run_id: run.properties for run_id, run in all_runs(client, workspace).items()}
+    after = {run.id: run for run in runs_of(MlflowFiles(str(out)))}
+
+    for run_id in ids:
+        found, wanted = (sorted(datasets_of(of), key=str) for of in (after[run_id].properties, before[run_id]))
+        assert found == wanted
+        assert not [key for key in after[run_id].tags if key.startswith("mlflow.input.")]
+    assert len(datasets_of(before[ids[0]])) == 2
+    assert len([*(out / "0" / "datasets").iterdir()]) == 2
 
 
 @pytest.mark.external
@@ -258,8 +287,9 @@ def test_stock_mlflow_reads_equal_values(
     client: Client, workspace: str, tmp_path: Path, packages: tuple[str, ...]
 ) -> None:
     root, out = tmp_path / "mlruns", tmp_path / "out"
-    small_store(root, runs=5)
+    ids = small_store(root, runs=5)
     bring(client, MlflowFiles(str(root)), workspace)
+    name_inputs(client, ids)
     logs = tmp_path / f"logs-{an_id()[:8]}"
     write_events(logs / "train", parameters=True)
     assert runyard("import", "tensorboard", str(logs), "--workspace", workspace).returncode == 0
@@ -284,16 +314,24 @@ def test_a_stock_server_has_equal_values_and_a_second_export_adds_nothing(
 ) -> None:
     root, folder = tmp_path / "mlruns", tmp_path / "server"
     folder.mkdir()
-    small_store(root, runs=3)
+    ids = small_store(root, runs=3)
     bring(client, MlflowFiles(str(root)), workspace)
+    name_inputs(client, ids)
     python = make_environment(ROOT / ".venv/mlflow-3.17.2", "mlflow==3.17.2")
     with stock_server(python, folder) as server:
         first, again = (told_of("--workspace", workspace, "--to", server.url) for _ in range(2))
+        changed = []
+        for change in ({"tags_set": {"added": "here"}}, {"archived": True}, {"archived": False}):
+            client.runs.update(ids[0], **change)
+            changed.append(told_of("--workspace", workspace, "--to", server.url))
         done = subprocess.run(
             [python, "-c", READ, server.url], capture_output=True, text=True, timeout=300, check=False
         )
     assert done.returncode == 0, done.stderr
     found, _models = json.loads(done.stdout.splitlines()[-1])
 
+    assert [told["runs"]["changed"] for told in changed] == [1, 3, 3]  # its children are archived with it
+    for told in changed:
+        assert (told["points"], told["files"], told["failed"]) == (0, 0, [])
     assert (first["runs"]["new"], again["runs"]) == (3, {"new": 0, "changed": 0, "unchanged": 3})
     assert found == expected(client, workspace)

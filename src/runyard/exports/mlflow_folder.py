@@ -89,7 +89,7 @@ class MlflowFolder(ExportTarget):
     def put_run(self, client: Client, experiment_id: str, exported: ExportedRun, report: ExportReport) -> None:
         folder = self._run_folder(experiment_id, exported.run.id)
         _write(os.path.join(folder, "tags", MARK), UNFINISHED)
-        for part in ("metrics", "params"):
+        for part in ("metrics", "params", "inputs"):
             shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
         for name in os.listdir(os.path.join(folder, "tags")):
             if name != MARK:
@@ -101,6 +101,7 @@ class MlflowFolder(ExportTarget):
         for part, values in (("params", exported.params), ("tags", exported.tags)):
             for name, value in values.items():
                 _write(os.path.join(folder, part, *name.split("/")), value)
+        self._write_inputs(folder, exported)
         _write_yaml(os.path.join(folder, META), self._meta_of(experiment_id, folder, exported))
         _write(os.path.join(folder, "tags", MARK), exported.digest)
 
@@ -173,6 +174,21 @@ class MlflowFolder(ExportTarget):
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{ms} {value} {step}\n" for ms, value, step in metric.points)
             report.points += len(metric.points)
+
+    def _write_inputs(self, folder: str, exported: ExportedRun) -> None:
+        """Write which datasets the run read; a dataset is kept once for all runs of the experiment."""
+        for dataset in exported.inputs:
+            dataset_id = _hash(dataset.name, dataset.digest)
+            facts = {key: value for key, value in vars(dataset).items() if key != "tags"}
+            _write_yaml(os.path.join(os.path.dirname(folder), "datasets", dataset_id, META), facts)
+            about = {
+                "source_type": "DATASET",
+                "source_id": dataset_id,
+                "destination_type": "RUN",
+                "destination_id": dataset_id,
+                "tags": dataset.tags,
+            }
+            _write_yaml(os.path.join(folder, "inputs", _hash(dataset_id, exported.run.id), META), about)
 
     def _write_files(self, client: Client, folder: str, exported: ExportedRun, report: ExportReport) -> None:
         root, tables = os.path.join(folder, "artifacts"), []
@@ -253,6 +269,11 @@ class MlflowFolder(ExportTarget):
     def _run_folder(self, experiment_id: str, run_id: str) -> str:
         trash = os.path.join(self._root, TRASH, experiment_id)
         return os.path.join(trash if os.path.isdir(trash) else os.path.join(self._root, experiment_id), run_id)
+
+
+def _hash(first: str, second: str) -> str:
+    """Return the id that MLflow makes of two texts."""
+    return hashlib.md5(f"{first}{second}".encode("utf-8", "replace")).hexdigest()
 
 
 def _tag_path(key: str) -> List[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import sys
 import tempfile
 import urllib.error
 import urllib.request
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from collections import Counter
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from urllib.parse import quote
 
 from runyard.client.client import Client
@@ -23,7 +26,10 @@ MOST_PARAM, MOST_TAG = 6000, 5000  # characters
 TIMEOUT_S = 60.0
 PROXY = "mlflow-artifacts:"
 PARENT = "mlflow.parentRunId"
+FILES_MARK = "runyard.exported_files"  # tag of a run: a digest of the files that it has there
+_LARGEST = sys.float_info.max
 _SENT_APART = ("mlflow.runName", PARENT)
+Point = Tuple[int, str, int]  # ms, value, step
 Answer = Mapping[str, Any]
 
 
@@ -67,20 +73,35 @@ class MlflowRest(ExportTarget):
     def put_run(self, client: Client, experiment_id: str, exported: ExportedRun, report: ExportReport) -> None:
         there = self._runs.get(exported.run.id) or self._create(experiment_id, exported)
         run_id = str(there["info"]["run_id"])
-        points = [
-            {"key": metric.name, "value": _number(value), "timestamp": ms, "step": step}
-            for metric in iter_metrics(client, exported)
-            for ms, value, step in metric.points
-        ]
+        if there["info"].get("lifecycle_stage") == "deleted":
+            self._ask("POST", "runs/restore", {"run_id": run_id})
+        data = there.get("data") or {}
+        points = []
+        for metric in iter_metrics(client, exported):
+            known = self._points(run_id, metric.name) if metric.name in _names(data.get("metrics")) else Counter()
+            for ms, value, step in metric.points:
+                if known[_point(ms, value, step)]:
+                    known[_point(ms, value, step)] -= 1
+                else:
+                    points.append({"key": metric.name, "value": _number(value), "timestamp": ms, "step": step})
         self._log(run_id, "metrics", points, AT_ONCE)
         report.points += len(points)
         for kind, values, most in (("params", exported.params, MOST_PARAM), ("tags", exported.tags, MOST_TAG)):
-            named = [(key, value) for key, value in values.items() if key not in (*_SENT_APART, MARK)]
+            old = _pairs(data.get(kind))
+            named = [
+                (key, value)
+                for key, value in values.items()
+                if key not in (*_SENT_APART, MARK) and old.get(key) != value[:most]
+            ]
             long = [key for key, value in named if len(value) > most]
             if long:
                 exported.notes.append(f"{kind} longer than {most:,} characters are cut there")
             self._log(run_id, kind, [{"key": key, "value": value[:most]} for key, value in named], AT_ONCE // 10)
-        self._put_files(client, str(there["info"].get("artifact_uri") or ""), exported, report)
+        self._log_inputs(run_id, exported)
+        digest = _digest_of_files(exported)
+        if digest != _tags(there).get(FILES_MARK):
+            self._put_files(client, str(there["info"].get("artifact_uri") or ""), exported, report)
+            self._ask("POST", "runs/set-tag", {"run_id": run_id, "key": FILES_MARK, "value": digest})
         end: Dict[str, object] = {"run_id": run_id, "status": exported.status}
         if exported.end_ms is not None:
             end["end_time"] = exported.end_ms
@@ -171,6 +192,23 @@ class MlflowRest(ExportTarget):
         for at in range(0, len(values), at_once):
             self._ask("POST", "runs/log-batch", {"run_id": run_id, kind: values[at : at + at_once]})
 
+    def _points(self, run_id: str, name: str) -> Counter[Point]:
+        """Return the points that a metric has there."""
+        answer = self._ask("GET", f"metrics/get-history?run_id={run_id}&metric_key={quote(name, safe='')}")
+        points = answer.get("metrics") or []
+        return Counter(_point(int(one["timestamp"]), float(one["value"]), int(one.get("step") or 0)) for one in points)
+
+    def _log_inputs(self, run_id: str, exported: ExportedRun) -> None:
+        inputs = [
+            {
+                "dataset": {key: value for key, value in vars(one).items() if key != "tags" and value is not None},
+                "tags": [{"key": key, "value": value} for key, value in one.tags.items()],
+            }
+            for one in exported.inputs
+        ]
+        if inputs:  # those that are there stay one
+            self._ask("POST", "runs/log-inputs", {"run_id": run_id, "datasets": inputs})
+
     def _put_files(self, client: Client, uri: str, exported: ExportedRun, report: ExportReport) -> None:
         tables = [*iter_tables(client, exported)]
         if not uri.startswith(PROXY):
@@ -241,7 +279,27 @@ class MlflowRest(ExportTarget):
 
 
 def _tags(run: Answer) -> Dict[str, str]:
-    return {str(tag["key"]): str(tag.get("value", "")) for tag in (run.get("data") or {}).get("tags") or []}
+    return _pairs((run.get("data") or {}).get("tags"))
+
+
+def _pairs(items: Any) -> Dict[str, str]:
+    return {str(one["key"]): str(one.get("value", "")) for one in items or []}
+
+
+def _names(metrics: Any) -> Set[str]:
+    return {str(one["key"]) for one in metrics or []}
+
+
+def _point(ms: int, value: float, step: int) -> Point:
+    """Return a point as stock servers keep it: NaN is one value, infinities are the largest numbers."""
+    return ms, "nan" if math.isnan(value) else repr(max(-_LARGEST, min(_LARGEST, value))), step
+
+
+def _digest_of_files(exported: ExportedRun) -> str:
+    """Return a digest of all that is written below the run's artifacts."""
+    files = [[file.name, file.size, file.sha256] for file in exported.files]
+    kinds = [[info.name, info.kind, info.count] for info in exported.infos]
+    return hashlib.sha256(json.dumps([files, kinds]).encode()).hexdigest()[:32]
 
 
 def _number(value: float) -> object:

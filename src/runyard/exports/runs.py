@@ -12,6 +12,14 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from runyard.client.client import Client
 from runyard.core.formats.plain import to_plain
+from runyard.core.formats.run_inputs import (
+    OLD_DATASETS,
+    DatasetInput,
+    dataset_property,
+    datasets_of,
+    output_models,
+    read_dataset,
+)
 from runyard.core.names import SYSTEM_METRICS, true_file_name
 from runyard.core.records import IMPORTED_PROPERTY, USER_TAG, Experiment, MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
@@ -53,6 +61,7 @@ class ExportedRun:
     files: List[RunFile]
     digest: str
     infos: Sequence[MetricInfo]
+    inputs: List[DatasetInput] = field(default_factory=list)
     is_deleted: bool = False
     notes: List[str] = field(default_factory=list)
 
@@ -78,13 +87,14 @@ def read_run(client: Client, run: Run) -> ExportedRun:
         files=files,
         digest=_digest(run, infos, files),
         infos=infos,
+        inputs=_inputs_of(run),
         is_deleted=run.archived_at is not None,
         notes=notes,
     )
     if run.snapshot_id:
         notes.append("its source folder (snapshot) stays here")
-    if "mlflow.datasets" in run.properties:
-        notes.append("its dataset inputs are the tag `mlflow.datasets`")
+    if output_models(run.properties):
+        notes.append("its logged models are there by their files alone: tags and metrics of the models stay here")
     return exported
 
 
@@ -178,9 +188,21 @@ def _tags_of(run: Run) -> Dict[str, str]:
         RUN_ID_TAG: run.id,
         "runyard.error": None if run.error is None else str(run.error.get("message") or ""),
     }
-    properties = {key: value for key, value in run.properties.items() if key != IMPORTED_PROPERTY}
+    sent_apart = {IMPORTED_PROPERTY, *(dataset_property(one)[0] for one in datasets_of(run.properties))}
+    properties = {key: value for key, value in run.properties.items() if key not in sent_apart}
     tags = {key: value or "" for key, value in run.tags.items()}
     return {**properties, **tags, **{key: value for key, value in known.items() if value}}
+
+
+def _inputs_of(run: Run) -> List[DatasetInput]:
+    found = {(one.name, one.digest): one for one in datasets_of(run.properties)}
+    try:
+        imported = json.loads(run.properties.get(OLD_DATASETS, "[]"))
+    except ValueError:
+        imported = []
+    for one in filter(None, map(read_dataset, imported if isinstance(imported, list) else [])):
+        found.setdefault((one.name, one.digest), one)
+    return [*found.values()]
 
 
 class _PathNames:

@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.formats.run_inputs import OLD_DATASETS, dataset_property, read_dataset
 from runyard.core.names import RUN_ID
 from runyard.imports.folder import is_inside, list_files, path_of_uri
 from runyard.imports.records import FAILED, FINISHED, KILLED, MS, UNFINISHED, ImportedRun, SourceFile
@@ -62,9 +63,17 @@ def parent_of(tags: Mapping[str, str]) -> Optional[str]:
 
 
 def note_datasets(run: ImportedRun, datasets: Sequence[Mapping[str, Any]]) -> None:
-    """Keep the datasets that a run names as its inputs."""
-    if datasets:
-        run.properties["mlflow.datasets"] = json.dumps([dict(one) for one in datasets], sort_keys=True)
+    """Keep the datasets that a run names as its inputs, as `mlflow.log_input` does."""
+    others = []
+    for one in datasets:
+        found = read_dataset(one)
+        if found is None:
+            others.append(dict(one))
+        else:
+            key, text = dataset_property(found)
+            run.properties[key] = text
+    if others:
+        run.properties[OLD_DATASETS] = json.dumps(others, sort_keys=True)
 
 
 def _time(value: object) -> Optional[int]:

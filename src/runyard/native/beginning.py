@@ -237,7 +237,7 @@ def _watch_the_end() -> None:
 
 
 def _watch_raised_exits(note: Callable[[Any], None]) -> None:
-    """Call `note` with the code of a `raise SystemExit(code)` that ends the program, which Python tells from 3.12 on."""
+    """Call `note` with the code of a `raise SystemExit(code)` that ends the program. Python tells it from 3.12 on."""
     monitoring: Any = getattr(sys, "monitoring", None)
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     free = [] if monitoring is None else [tool for tool in (4, 3) if monitoring.get_tool(tool) is None]

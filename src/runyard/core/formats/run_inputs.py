@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 INPUT, INPUT_MODEL, OUTPUT_MODEL = "mlflow.input.", "mlflow.input.model.", "mlflow.output.model."
+OLD_DATASETS = "mlflow.datasets"  # property with a list of datasets: those that have no name, and earlier imports
 CONTEXT = "mlflow.data.context"  # the tag that says what a dataset was used for
 
 
@@ -59,11 +60,18 @@ def output_models(properties: Mapping[str, str]) -> List[Tuple[str, int]]:
 
 def _dataset(text: str) -> Optional[DatasetInput]:
     try:
-        facts = json.loads(text)
+        return read_dataset(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_dataset(facts: Any) -> Optional[DatasetInput]:
+    """Return the dataset of its facts; None where they are no such facts."""
+    try:
         tags = {str(key): str(value) for key, value in (facts.get("tags") or {}).items()}
         texts = {key: None if facts.get(key) is None else str(facts[key]) for key in ("schema", "profile")}
         names = (str(facts["name"]), str(facts["digest"]))
-    except (ValueError, KeyError, AttributeError, RecursionError):
+    except (TypeError, KeyError, AttributeError):
         return None
     source = (str(facts.get("source_type") or ""), str(facts.get("source") or ""))
     return DatasetInput(*names, *source, texts["schema"], texts["profile"], tags)
