@@ -9,7 +9,7 @@ PYTEST = $(PY) -m pytest
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast test-external test-upgrade soak mlflow-conformance check fix bench studio screenshots docs wheel lock clean
+.PHONY: help demo test test-fast test-external test-upgrade soak mlflow-conformance check fix bench studio screenshots docs docs-site trust wheel lock clean
 
 help:
 	@echo "make demo           submit a real training run and watch it"
@@ -25,6 +25,8 @@ help:
 	@echo "make screenshots    pictures of every page, light and dark"
 	@echo "make fix            format and repair what ruff and Biome can"
 	@echo "make docs           write the generated reference pages"
+	@echo "make docs-site      build the site of the documentation into dist/site"
+	@echo "make trust          measure what docs/trust.md publishes; takes an hour, on a quiet machine"
 	@echo "make wheel          build the wheel and the sdist into dist/"
 	@echo "make lock           newest versions into the lock files"
 	@echo "make clean          stop the demo's server, remove .venv and .runyard"
@@ -91,6 +93,13 @@ screenshots: studio
 	$(PY) scripts/screenshots.py
 
 docs: $(VENV)/ready-dev
+	$(PY) scripts/write_reference.py
+
+docs-site: $(VENV)/ready-dev
+	$(PY) scripts/docs_site.py
+
+trust: $(VENV)/ready-dev
+	$(PY) benchmarks/run_all.py --record
 	$(PY) scripts/write_reference.py
 
 # A release without its web page would be half of one.

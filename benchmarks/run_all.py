@@ -1,4 +1,6 @@
-"""Run every benchmark by itself and print one table: `make bench`, or `python benchmarks/run_all.py NAME…` for some."""
+"""Run every benchmark by itself and print one table: `make bench`, or `python benchmarks/run_all.py NAME…` for some.
+
+`--record` keeps the figures in results.json, from which docs/trust.md is written."""
 
 from __future__ import annotations
 
@@ -10,14 +12,25 @@ import tempfile
 from pathlib import Path
 
 from figures import Figure, parse_figure
+from recorded import record
 
 HERE = Path(__file__).parent
-NOT_BENCHMARKS = {"figures.py", "first_line.py", "private_home.py", "run_all.py", "serving_peers.py", "source_tree.py"}
+NOT_BENCHMARKS = {
+    "figures.py",
+    "first_line.py",
+    "private_home.py",
+    "recorded.py",
+    "run_all.py",
+    "serving_peers.py",
+    "source_tree.py",
+}
 LIMIT_S = 900
 
 
 def main(names: list[str]) -> int:
     found = [path for path in sorted(HERE.glob("*.py")) if path.name not in NOT_BENCHMARKS]
+    is_recorded = "--record" in names
+    names = [name for name in names if name != "--record"]
     chosen = [path for path in found if not names or path.stem in names]
     unknown = set(names) - {path.stem for path in found}
     if unknown:
@@ -30,6 +43,8 @@ def main(names: list[str]) -> int:
         rows += [(path.stem, figure) for figure in figures]
         faults += [fault] if fault else []
     print_table(rows)
+    if is_recorded and rows:
+        record(rows)
     for fault in faults:
         print(f"failed: {fault}")
     return 1 if faults or not all(figure.ok for _, figure in rows) else 0

@@ -16,4 +16,5 @@ compile requirements-dev.lock pyproject.toml --extra server --group demo --group
 compile requirements-demo.lock pyproject.toml --extra server --group demo --constraint requirements-dev.lock
 compile requirements.lock pyproject.toml --extra server --constraint requirements-dev.lock
 compile requirements-setup.lock --group setup --constraint requirements-dev.lock
+compile requirements-docs.lock --group docs --constraint requirements-dev.lock
 compile requirements-node.lock --group node

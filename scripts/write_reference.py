@@ -12,6 +12,7 @@ import azureml_names
 import azureml_uses
 import mlflow_conformance
 import rights_table
+import trust_page
 
 from runyard import cli
 from runyard.cli.app import root
@@ -37,8 +38,8 @@ are written out (`\\x1b`); into a pipe or file, logs go byte for byte.
 | 0 | done; `submit` and `logs -f`: the run completed |
 | 1 | the run failed, or the command did; `doctor`: something is wrong |
 | 2 | the command line was wrong |
-| 3 | the run was canceled, by somebody or by its time limit; `server status`: it is not running |
-| 130 | Ctrl-C; a run that was being watched goes on |
+| 3 | the run was canceled, by someone or by its time limit; `server status`: it is not running |
+| 130 | Ctrl-C; a run that was being watched continues |
 """
 
 
@@ -78,7 +79,12 @@ if __name__ == "__main__":
         FOLDER / "mlflow-conformance.md": mlflow_conformance.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
-        **{path: with_listings(path.read_text()) for path in (ROOT / "docs/extending").glob("*.md")},
+        FOLDER.parent / "trust.md": trust_page.page(),
+        **{
+            path: with_listings(path.read_text())
+            for folder in ("extending", "tutorials")
+            for path in (ROOT / "docs" / folder).glob("*.md")
+        },
     }
     for path, text in pages.items():
         if "--check" not in sys.argv:

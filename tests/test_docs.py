@@ -229,6 +229,49 @@ def test_prose_has_lines_of_at_most_160_characters() -> None:
     assert not long
 
 
+# What reads as translated, and how a native reader would say it. Generated pages hold what the commands' help says.
+TRANSLATED = {
+    r"\bof ours\b": "Runyard's",
+    r"\bso often at most\b": "up to N times",
+    r"\b(?:is|are|was|were) told\b": "sees, gets, is notified",
+    r"\btold this once\b|, this once\b": "shown only once",
+    r"\bshall\b": "should, must, will",
+    r"\b(?:go|goes|gone|went) on\b": "continue",
+    r"\bbelongs? into\b": "belong in",
+    r"^(?:- |\d\. )?Who (?!.*\?$)": "a user who",
+    r"\bmay bear\b": "can bear",
+    r"\bmade anew\b": "recreated",
+    r"\b(?:some|any)body\b": "someone, anyone, or the noun",
+    r"\bnodes there\b": "nodes up",
+}
+READ_BY_USERS = (
+    "README.md",
+    "docs/*.md",
+    *(f"docs/{each}/*.md" for each in ("guides", "tutorials", "concepts", "reference")),
+)
+
+
+def test_pages_for_users_have_no_phrase_that_reads_as_translated() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {match.group()!r}, better: {better}"
+        for place in READ_BY_USERS
+        for page in sorted(ROOT.glob(place))
+        for phrase, better in TRANSLATED.items()
+        for match in re.finditer(phrase, page.read_text(), re.MULTILINE)
+        if page.name not in ("azureml-names.md", "azureml-coverage.md", "mlflow-conformance.md")
+    ]
+
+    assert not found
+
+
+def test_words_are_spelt_right() -> None:
+    places = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "docs", "examples", "src"]
+    words = [sys.executable, "-m", "codespell_lib", *places]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_readme_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +55,40 @@ def test_what_is_reported_is_printed_and_read_back(figures: ModuleType, capsys: 
 
     assert figures.parse_figure(capsys.readouterr().out) == figure
     assert figure.ok
+
+
+def test_recorded_figures_replace_those_of_the_same_benchmark_only(
+    figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    recorded = importlib.import_module("recorded")
+    file = tmp_path / "results.json"
+    old, other = (
+        figures.Figure("log.cost", 1.4, "x", "<=", 1.5, "os.write"),
+        figures.Figure("lost", 0, "points", "==", 0),
+    )
+    recorded.record([("log_cost", old), ("kills", other)], file=file)
+    recorded.record([("log_cost", figures.Figure("log.cost", 1.6, "x", "<=", 1.5, "os.write"))], file=file)
+    rows = recorded.read(file)
+
+    assert [(row["benchmark"], row["value"], row["target"], row["ok"]) for row in rows] == [
+        ("kills", 0, "== 0", True),
+        ("log_cost", 1.6, "<= 1.5", False),
+    ]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"]) and " cores, " in row["machine"] for row in rows)
+
+
+def test_the_page_of_published_figures_shows_what_was_missed_and_where_it_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    trust = importlib.import_module("trust_page")
+    row = {"benchmark": "kills", "name": "kills.lost", "value": 2, "unit": "points", "target": "== 0", "ok": False}
+    place = {"reference": "a | b", "date": "2026-11-20", "commit": "abc", "machine": "CPU, 2 cores"}
+    (tmp_path / "results.json").write_text(json.dumps([{**row, **place}]))
+    monkeypatch.setattr(trust, "RESULTS", tmp_path / "results.json")
+    page = trust.page()
+
+    assert "| `kills.lost` | 2 points | == 0 **missed** | a / b |" in page
+    assert "- 2026-11-20, commit `abc`, CPU, 2 cores" in page
+    assert page.count(trust.MISSING) == 1

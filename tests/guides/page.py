@@ -2,7 +2,8 @@
 
 The rules, which CONTRIBUTING.md repeats for authors:
 
-- A block whose first line is `# name.ext` is written to that file.
+- A block whose first line is `# name.ext` is written to that file. So is one below `<!-- examples/folder/name.ext -->`,
+  which `make docs` fills with that example.
 - `python`, `sh` and `console` blocks are run, one after the other; blocks in other languages are not.
 - A `text` block right after a block that is run is what it prints. `…` stands for anything.
 - `print(value)  # text` at the start of a line prints that text.
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import List, Optional
 
 BLOCK = re.compile(
-    r"^(?P<indent> *)(?:<!-- (?P<mark>not run|fails): (?P<reason>[^\n]*?) -->\n\s*)?"
+    r"^(?P<indent> *)(?:<!-- (?:(?P<mark>not run|fails): (?P<reason>[^\n]*?)|(?P<example>examples/[^\n ]+)) -->\n\s*)?"
     r"```(?P<language>[\w-]*)[^\n]*\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -49,6 +50,9 @@ def read_steps(page: str) -> list[Step]:
             previous.expected += text.splitlines()
             continue
         last_end = match.end()
+        if match["example"]:
+            steps.append(Step("file", text, line, name=match["example"].rpartition("/")[2]))
+            continue
         steps += _steps_of(match["language"], text, line, match["mark"], match["reason"] or "")
     return steps
 

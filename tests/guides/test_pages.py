@@ -5,21 +5,28 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import venv
 from pathlib import Path
 
 import pytest
 
 from runyard.cli import main
+from tests.e2e.frameworks import HUGGING_FACE, interpreter_with
 from tests.guides.conftest import ROOT, Player
 from tests.guides.page import find_missing, read_steps
 
 EXTERNAL = {"docs/guides/environments.md", "docs/guides/estimators.md"}  # they install packages from an index
-PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/guides").glob("*.md"))]
+TORCH = ("docs/tutorials/huggingface.md", "docs/tutorials/pytorch.md")
+FOLDERS = ("docs/tutorials", "docs/guides")
+PAGES = [
+    "README.md",
+    *sorted(str(page.relative_to(ROOT)) for folder in FOLDERS for page in (ROOT / folder).glob("*.md")),
+]
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in EXTERNAL])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in {*EXTERNAL, *TORCH}])
 def test_the_blocks_of_a_page_run_in_order_in_an_empty_folder(play_page: Player, page: str) -> None:
     play_page(page)
 
@@ -29,6 +36,26 @@ def test_the_blocks_of_a_page_run_in_order_in_an_empty_folder(play_page: Player,
 @pytest.mark.parametrize("page", sorted(EXTERNAL))
 def test_a_page_that_installs_packages_runs_in_order(play_page: Player, page: str) -> None:
     play_page(page)
+
+
+@pytest.mark.external
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("page", TORCH)
+def test_a_tutorial_with_torch_runs_in_order(play_page: Player, tmp_path: Path, page: str) -> None:
+    play_page(page, python=python_with(HUGGING_FACE, tmp_path))
+
+
+def python_with(requirements: tuple[str, ...], folder: Path) -> str:
+    """Return a Python that has the packages and ours, with its `runyard` beside it, as after `pip install`."""
+    packages = Path(interpreter_with(requirements)).parent.parent / "lib"
+    venv.create(folder / "venv", with_pip=False)
+    [site] = (folder / "venv/lib").glob("python*/site-packages")
+    [other] = packages.glob("python*/site-packages")
+    (site / "guides.pth").write_text(f"{ROOT / 'src'}\n{other}\n")
+    python = folder / "venv/bin/python"
+    (python.parent / "runyard").write_text(f'#!/bin/sh\nexec {python} -m runyard.cli "$@"\n')
+    (python.parent / "runyard").chmod(0o755)
+    return str(python)
 
 
 @pytest.mark.parametrize("page", PAGES)

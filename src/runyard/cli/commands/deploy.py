@@ -38,7 +38,7 @@ _OPTIONS = (
         callback=pairs,
         metavar="K=V",
         multiple=True,
-        help="What a replica shall have, on clusters: cpus=8, memory=16GB, partition=gpu.",
+        help="What each replica requests on clusters: cpus=8, memory=16GB, partition=gpu.",
     ),
     cli.option("--workers", type=cli.IntRange(1, 256), metavar="N", help="Processes of each replica. [default: 1]"),
     cli.option("--threads", type=cli.IntRange(1), metavar="N", help="Requests at once in each worker. [default: 1]"),
@@ -75,7 +75,7 @@ def say(text: str) -> None:
 @cli.option("--description", metavar="TEXT", help="Shown with the service.")
 @cli.option("--tag", "-t", "tags", callback=pairs, metavar="K=V", multiple=True, help="Tag the service.")
 @cli.option("--overwrite", is_flag=True, help="Deploy over a service of that name; it answers until this one does.")
-@cli.option("--no-wait", is_flag=True, help="Return at once; `runyard services show` says how it goes on.")
+@cli.option("--no-wait", is_flag=True, help="Return at once; `runyard services show` follows it.")
 @cli.pass_context
 def deploy(
     ctx: cli.Context,

@@ -131,7 +131,7 @@ def server() -> None:
 
 @server.command()
 def stop() -> None:
-    """Stop the server. Live runs go on, and the next call starts it again."""
+    """Stop the server. Live runs continue, and the next call starts it again."""
     refuse_a_teams_server("stop")
     running = find()
     if running is None:
