@@ -158,7 +158,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(project: Path) -> None:
     match = RUN_ID.search(talk)
     assert match
     status = json.loads(runyard("runs", "show", match[1], "--json").stdout)["run"]["status"]
-    assert watcher.returncode == 130 and "The run goes on." in talk
+    assert watcher.returncode == 130 and "The run continues." in talk
     assert status == "Running"
     assert runyard("runs", "cancel", "--wait", match[1]).returncode == 0
 

@@ -113,7 +113,7 @@ def test_a_server_opens_for_a_team_and_keeps_its_settings_when_new_ones_fail(
     with socket.create_server((HOST, 0)) as taken:
         assert run(["server", "set", "server.port", str(taken.getsockname()[1])]) == 1
     said = capsys.readouterr()
-    assert "goes on with its old settings" in said.err and "Address already in use" in said.err
+    assert "continues with its old settings" in said.err and "Address already in use" in said.err
     assert run(["server", "settings", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["server.port"] == port
     running = private_server.find(settings_of(home))

@@ -34,7 +34,7 @@ def test_a_user_is_added_listed_changed_and_removed(capsys: pytest.CaptureFixtur
     code, out, err = runyard(capsys, "users", "add", "ada", "--role", "reader")
     token = out.strip()
     assert code == 0 and re.fullmatch(r"ryu_[0-9a-f]{64}", token)
-    assert token not in err and "told only now" in err and "runyard login URL" in err
+    assert token not in err and "shown only now" in err and "runyard login URL" in err
     assert as_user(token).users.me() == ("ada", "reader", None)
 
     environ = {"RUNYARD_URL": connect(read_settings()).server.info().url, "RUNYARD_TOKEN": token}

@@ -219,7 +219,7 @@ def test_ctrl_c_while_streaming_leaves_the_run_alone(submit: Callable[..., Run],
         shown.send_signal(signal.SIGINT)
         rest = shown.stdout.read()
 
-    assert "raised: Showing the output of run" in rest and "The run itself goes on" in rest
+    assert "raised: Showing the output of run" in rest and "The run itself continues" in rest
     assert run.get_status() == "Running"
     run.cancel()
     run.wait_for_completion()

@@ -186,7 +186,7 @@ def build(
     try:
         ended = follow(workspace._client, started.run.id)
     except KeyboardInterrupt:
-        cli.echo(f"\nThe build goes on. Stop it: `runyard runs cancel {started.run.id}`.", err=True)
+        cli.echo(f"\nThe build continues. Stop it: `runyard runs cancel {started.run.id}`.", err=True)
         ctx.exit(INTERRUPTED)
     if ended.status is RunStatus.COMPLETED:
         cli.echo(f"\nEnvironment `{plain(found.name)}` is ready.", err=True)

@@ -76,7 +76,7 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
         forbid_new_database(home)
         write_server_settings(home, old)
         if was_running:
-            cli.echo("The server goes on with its old settings.", err=True)
+            cli.echo("The server continues with its old settings.", err=True)
             connect().server.info()
         raise
 
@@ -109,7 +109,7 @@ def wait_until_gone(pid: int) -> None:
         if time.monotonic() > deadline:
             raise SystemFailure(
                 f"The server (pid {pid}) was asked to stop and is still there after {STOP_PATIENCE_S:.0f} s.",
-                hint=f"Wait, or end it with `kill {pid}`: runs go on and nothing is lost.",
+                hint=f"Wait, or end it with `kill {pid}`: runs continue and nothing is lost.",
             )
         time.sleep(0.02)
 
@@ -140,7 +140,7 @@ def stop() -> None:
     info = running.server.info()
     running.server.stop()
     wait_until_gone(info.pid)
-    live = f" {info.runs_live} live run(s) go on." if info.runs_live else ""
+    live = f" {info.runs_live} live run(s) continue." if info.runs_live else ""
     cli.echo(f"The server has stopped (pid {info.pid}).{live}", err=True)
 
 

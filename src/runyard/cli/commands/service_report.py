@@ -34,7 +34,7 @@ def finish(ctx: cli.Context, workspace: Workspace, service: Webservice, *, no_wa
     except KeyboardInterrupt:
         name = plain(service.name)
         cli.echo(
-            f"\nIt goes on. Look: `runyard services show {name}`. End: `runyard services delete {name}`.", err=True
+            f"\nIt continues. Look: `runyard services show {name}`. End: `runyard services delete {name}`.", err=True
         )
         ctx.exit(INTERRUPTED)
     if has_begun and service.operation is not None and service.operation.state == FAILED:

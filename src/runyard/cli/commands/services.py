@@ -273,7 +273,7 @@ def update(
     wanted = DeployOptions(**options)
     scaling = wanted.scaling
     if not (wanted.makes_revision or scaling or tags) and auth is None and description is None:
-        raise cli.UsageError("Say what shall be different, such as --model digits:4 or --entry score.py.")
+        raise cli.UsageError("Name what to change, such as --model digits:4 or --entry score.py.")
     workspace = Workspace.from_config()
     service = get_service(workspace, name)
     change = ServiceChange(

@@ -182,7 +182,7 @@ def remove_token(name: str, label: str) -> None:
 def _print_token(minted: MintedToken) -> None:
     cli.echo(minted.token)
     cli.echo(
-        f"This token of user `{plain(minted.user.name)}` ({plain(minted.user.role)}) is told only now. "
+        f"This token of user `{plain(minted.user.name)}` ({plain(minted.user.role)}) is shown only now. "
         "With it, `runyard login URL` signs a machine in.",
         err=True,
     )

@@ -224,7 +224,7 @@ def _submit(ctx: cli.Context, job: PlannedJob, *, detach: bool, dry_run: bool, a
         _watch(ctx, client, run, as_json=as_json)
     except KeyboardInterrupt:
         cli.echo(
-            f"\nThe run goes on. Watch it: `runyard runs logs -f {run.id}`. Stop it: `runyard runs cancel {run.id}`.",
+            f"\nThe run continues. Watch it: `runyard runs logs -f {run.id}`. Stop it: `runyard runs cancel {run.id}`.",
             err=True,
         )
         ctx.exit(INTERRUPTED)

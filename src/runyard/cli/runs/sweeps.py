@@ -44,7 +44,7 @@ def report_page(sweep: SweepReport, *, status: str) -> str:
     """Return the page. Everything that a user named is escaped."""
     spec, children = sweep["spec"], sweep["children"]
     title = f"Sweep {sweep['run_id']}"
-    reason = (sweep["finished"] or {}).get("reason") or sweep["closed"] or "It goes on."
+    reason = (sweep["finished"] or {}).get("reason") or sweep["closed"] or "It continues."
     parts = [
         f"<h1>{_e(title)}</h1>",
         f"<p>{_e(status)}: {_e(reason)}<br>{_e(spec['goal'].lower())} <b>{_e(spec['primary_metric'])}</b>, "

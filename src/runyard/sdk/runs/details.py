@@ -315,7 +315,7 @@ def wait_for_completion(run: Run, *, show_output: bool, raise_on_error: bool) ->
         if not show_output:
             raise
         raise ExperimentExecutionException(
-            f"Showing the output of run {run.id} was interrupted. The run itself goes on.\n"
+            f"Showing the output of run {run.id} was interrupted. The run itself continues.\n"
             f"To stop it: run.cancel(), or `runyard runs cancel {run.id}`."
         ) from None
     details = RetryRead().ask(run.get_details)

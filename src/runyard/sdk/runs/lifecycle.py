@@ -82,7 +82,7 @@ def _wait_for_end(run: Run) -> None:
     interval, give_up_at = PollInterval(), time.monotonic() + run._facts.spec.grace_s + STOPPED_S
     while not run._refresh().status.is_terminal:
         if time.monotonic() > give_up_at:
-            return warn(f"Run {run.id} is told to fail, but its processes have not ended yet.")
+            return warn(f"Run {run.id} was asked to fail, but its processes have not ended yet.")
         time.sleep(interval.next())
 
 

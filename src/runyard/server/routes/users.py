@@ -84,7 +84,7 @@ def list_users(request: Request) -> Response:
 @router.post("/users", status_code=201)
 @takes(NewUser)
 async def add_user(request: Request) -> Response:
-    """Make a user; the answer holds the token, which is told this once."""
+    """Create a user; the answer holds the token, which is shown only once."""
     return await with_json(request, lambda body: _add(call_of(request), body))
 
 
@@ -108,7 +108,7 @@ def remove_user(name: str, request: Request) -> Response:
 @router.post("/users/{name}/tokens", status_code=201)
 @takes(NewToken)
 async def add_token(name: str, request: Request) -> Response:
-    """Give a user one more token, told this once."""
+    """Give a user one more token, shown only once."""
     return await with_json(request, lambda body: _add_token(call_of(request), name, body))
 
 
@@ -125,7 +125,7 @@ def remove_token(name: str, label: str, request: Request) -> Response:
 @router.post("/users/{name}/rotate", status_code=201)
 @takes(NewToken)
 async def rotate(name: str, request: Request) -> Response:
-    """Put one new token, told this once, in the place of all that a user has."""
+    """Replace all tokens of a user by a new one, shown only once."""
     return await with_json(request, lambda body: _rotate(call_of(request), name, body))
 
 
