@@ -82,7 +82,11 @@ def test_the_report_is_one_page_that_loads_nothing_and_escapes_names(sweep: str,
     assert not re.search(r"(src|href)=|url\(|http", text)
 
 
+def test_the_last_sweep_is_no_child_of_it(sweep: str) -> None:
+    assert runyard("sweeps", "show", "last").stdout == runyard("sweeps", "show", sweep).stdout != ""
+
+
 def test_a_run_that_is_no_sweep_says_so(sweep: str) -> None:
     result = runyard("sweeps", "show", f"{sweep}_0")
 
-    assert result.returncode == 1 and "is no sweep" in result.stderr and "runyard sweeps list" in result.stderr
+    assert result.returncode == 1 and "is not a sweep" in result.stderr and "runyard sweeps list" in result.stderr

@@ -200,11 +200,12 @@ def list_sweeps(limit: int, as_json: bool) -> None:
 @cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @cli.option("--html", type=cli.Path(dir_okay=False, path_type=Path), help="Write a report that can be opened offline.")
 def show(run_id: str, as_json: bool, html: Path | None) -> None:
-    """Show a sweep: its trials, best first, and why each was stopped."""
+    """Show a sweep: its trials, best first, and why each was stopped. `last` is the newest sweep."""
     workspace = Workspace.from_config()
-    run = get_run(workspace, run_id)
+    newest_sweep = newest(workspace, 1, type=SWEEP_TYPE) if run_id == "last" else []
+    run = get_run(workspace, newest_sweep[0].id if newest_sweep else run_id)
     if run.spec.sweep is None:
-        raise InvalidArgument(f"Run `{run.id}` is no sweep.", hint="`runyard sweeps list` shows the sweeps.")
+        raise InvalidArgument(f"Run `{run.id}` is not a sweep.", hint="`runyard sweeps list` shows the sweeps.")
     sweep = workspace._client.runs.sweep(run.id)
     if html is not None:
         html.write_text(report_page(sweep, status=run.status.value), encoding="utf-8")
