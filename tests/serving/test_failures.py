@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import signal
@@ -111,19 +112,32 @@ def test_requests_behind_a_killed_one_in_its_frame_go_to_another_worker(
     for _ in range(40):  # the gateway learns that run() is quick, and sends several in one frame
         assert service.post("x").status == 200
     (worker,) = service.workers()
-    answers: list[Answer] = []
     bodies = ["hold", *["x"] * 8]
-    asking = [threading.Thread(target=lambda body=body: answers.append(service.post(body))) for body in bodies]
-    asking[0].start()
+    clients = [http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60) for _ in bodies]
+    for client in clients:
+        client.request("POST", f"{service.path}/score", "x")
+        client.getresponse().read()
+    with gateway.control() as control:
+        control._ask("end_row", service=service.config.name, now=time.time())
+    serving = gateway.serving_pid()
+    os.kill(serving, signal.SIGSTOP)  # what it finds when it goes on travels together, in this order
+    try:
+        for client, body in zip(clients, bodies):
+            client.request("POST", f"{service.path}/score", body)
+    finally:
+        os.kill(serving, signal.SIGCONT)
     wait_for((service.app_root / "begun").exists)
-    for one in asking[1:]:
-        one.start()
-    wait_for(lambda: service.state()["revisions"][0]["in_flight"] == len(asking))
+    wait_for(lambda: service.state()["revisions"][0]["in_flight"] == len(bodies))
     kill(worker["pid"])
-    for one in asking:
-        one.join(30)
+    statuses = []
+    for client in clients:
+        statuses.append(client.getresponse().status)
+        client.close()
 
-    assert Counter(one.status for one in answers) == {502: 1, 200: 8}
+    assert statuses == [502, *[200] * 8]
+    with gateway.control() as control:
+        control._ask("end_row", service=service.config.name, now=time.time())
+        assert control.rows(service.config.name)[-1]["batch_max"] == len(bodies), "they were one frame"
 
 
 @pytest.mark.parametrize("status", [500, 504])

@@ -6,6 +6,7 @@ import http.client
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,35 @@ def test_after_the_switch_every_new_request_gets_the_new_revision(gateway: Runni
     assert {service.post("").json for _ in range(20)} == {2}
     service.switch(1)  # a rollback is the same switch
     assert {service.post("").json for _ in range(20)} == {1}
+
+
+def test_a_request_under_way_at_the_switch_is_answered_by_the_old_revision(
+    gateway: RunningGateway, tmp_path: Path
+) -> None:
+    script = """
+        import os, time
+        def init(): pass
+        def run(d):
+            open(d + ".begun", "w").close()
+            while not os.path.exists(d):
+                time.sleep(0.01)
+            return 1
+    """
+    service = gateway.deploy(tmp_path, script)
+    service.add_revision(2, ANSWERS.format(2))
+    gateway.wait_ready(service, number=2)
+    gate = tmp_path / "gate"
+
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(service.post, str(gate))
+        wait_for((tmp_path / "gate.begun").exists)
+        service.switch(2)
+        assert {service.post("").json for _ in range(10)} == {2}
+        service.keep_only(2)
+        assert not held.done()
+        gate.touch()
+        assert (held.result().status, held.result().json) == (200, 1)
+    assert service.replicas[0].process.wait(30) == 0
 
 
 def test_a_broken_revision_leaves_the_old_one_answering(gateway: RunningGateway, tmp_path: Path) -> None:
