@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
 from runyard.core.formats.documents import EnvironmentFacts
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.core.specs import EnvironmentSpec
+from runyard.sdk import estimators
 from runyard.sdk.serving.frameworks import nearest_version, pin_frameworks
+from runyard.sdk.serving.no_code import nearest_tensorflow
 
 TRAINED: EnvironmentFacts = {"packages": {"scikit_learn": "1.5.2", "numpy": "2.1.0", "torch": "2.4"}}
 
@@ -91,3 +95,23 @@ def test_a_model_of_which_nothing_is_known_changes_nothing() -> None:
     unpinned = environment("scikit-learn")
 
     assert pin_frameworks(facts, unpinned, [model(run_id="gone"), model("ScikitLearn")]) == (unpinned, [])
+
+
+def test_what_services_and_estimators_say_of_releases_agrees() -> None:
+    """A release that estimators install on some Pythons is within the range of just those for services."""
+    releases = json.loads((Path(str(estimators.__file__)).parent / "frameworks.json").read_text())
+    pythons = [(3, minor) for minor in range(8, 14)]
+
+    def nearest(name: str, version: str, python: tuple[int, int]) -> str:
+        if name == "TensorFlow":
+            return nearest_tensorflow(version, python)
+        return nearest_version(version, "{}.{}".format(*python))
+
+    for name in ("SKLearn", "TensorFlow"):
+        for release in releases[name]["releases"].values():
+            if not release:
+                continue
+            version = release["cpu"][0].partition("==")[2]
+            first, last = (tuple(map(int, one.split("."))) for one in release["pythons"])
+            served = [python for python in pythons if nearest(name, version, python) == version]
+            assert served == [python for python in pythons if first <= python <= last], (name, version)

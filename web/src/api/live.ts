@@ -6,7 +6,7 @@
 // The stream is open only while the tab is visible: a browser keeps six connections to a server, and ten tabs in the
 // background would take them all.
 import { signal } from '@preact/signals';
-import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { FetchedSource, type Source } from './event-source';
 import { address, API } from './http';
 
@@ -51,6 +51,16 @@ export function useWatch(runIds: readonly string[], wants: readonly Change[], ac
 export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 0): void {
   const throttled = useThrottle(act, everyMs);
   useLayoutEffect(() => watchWorkspace(workspace, throttled.call), [workspace, throttled]);
+}
+
+/** Have a resource read again when a run of the workspace changes, and every `everyMs` for changes that no run causes. */
+export function useLive<R extends { again: () => void }>(workspace: string, resource: R, everyMs: number): R {
+  useWorkspaceWatch(workspace, resource.again, 1_000);
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && resource.again(), everyMs);
+    return () => clearInterval(timer);
+  }, [resource.again, everyMs]);
+  return resource;
 }
 
 /** `throttle` for a component's newest `act`: a call that is due is still made after the list of runs has changed. */

@@ -1,11 +1,10 @@
 // Compute targets: their nodes, what runs there, and what each run in the queue waits for. Read again while it is shown.
-import { useEffect } from 'preact/hooks';
 import { type ApiError, getJson, part } from '../../api/http';
-import { useWorkspaceWatch } from '../../api/live';
+import { useLive } from '../../api/live';
 import { bytes, duration, number, plural } from '../../lib/format';
 import { Command, Empty, When } from '../../parts/basics';
 import { Prose } from '../../parts/prose';
-import { useResource, type Resource } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { href, workspace } from '../../lib/router';
 import type { PageProps } from '../../lib/router';
 import { AssetList, type Column } from '../../parts/assets/list';
@@ -20,16 +19,6 @@ export default function Compute({ name }: PageProps) {
   return <div class="page">{name ? <Target name={name} /> : <List />}</div>;
 }
 
-/** Read again when a run of the workspace changes, and at intervals for changes that no run causes. */
-function useLive<T>(resource: Resource<T>): Resource<T> {
-  useWorkspaceWatch(workspace.value, resource.again, 1_000);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && resource.again(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [resource.again]);
-  return resource;
-}
-
 async function readAll(signal: AbortSignal): Promise<ComputeTarget[]> {
   const [made, local] = await Promise.all([
     getJson<ComputeTarget[]>(inWorkspace('/compute'), {}, signal),
@@ -39,7 +28,7 @@ async function readAll(signal: AbortSignal): Promise<ComputeTarget[]> {
 }
 
 function List() {
-  const resource = useLive(useResource(readAll, [workspace.value]));
+  const resource = useLive(workspace.value, useResource(readAll, [workspace.value]), EVERY_MS);
   return (
     <>
       <AssetList
@@ -78,10 +67,12 @@ const COLUMNS: Column<ComputeTarget>[] = [
 
 function Target({ name }: { name: string }) {
   const resource = useLive(
+    workspace.value,
     useResource(
       (signal) => getJson<ComputeTarget>(inWorkspace(`/compute/${part(name)}`), {}, signal),
       [workspace.value, name],
     ),
+    EVERY_MS,
   );
   const target = resource.value;
   if (isMissing(resource.error) && !target) {

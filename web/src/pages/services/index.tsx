@@ -1,12 +1,11 @@
 // Web services: the list, and one service with its revisions, replicas, figures, and a way to call it.
-import { useEffect } from 'preact/hooks';
 import { getJson, sendJson } from '../../api/http';
-import { useWorkspaceWatch } from '../../api/live';
+import { useLive } from '../../api/live';
 import type { Webservice } from '../../api/services';
 import type { MetricSummaries, Summaries } from '../../api/types';
 import { number } from '../../lib/format';
 import { workspace, type PageProps } from '../../lib/router';
-import { useResource, type Resource } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { inWorkspace } from '../../parts/assets/layout';
 import { AssetList, type Column } from '../../parts/assets/list';
 import { Copy, Empty, When } from '../../parts/basics';
@@ -20,16 +19,6 @@ const EVERY_MS = 5_000; // workers come and go without a change of a run
 
 export default function Services({ name }: PageProps) {
   return <div class="page">{name ? <Service name={name} /> : <List />}</div>;
-}
-
-/** Read again when a run of the workspace changes, and at intervals for changes that no run causes. */
-function useLive<T>(resource: Resource<T>): Resource<T> {
-  useWorkspaceWatch(workspace.value, resource.again, 1_000);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && resource.again(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [resource.again]);
-  return resource;
 }
 
 interface Listed {
@@ -51,7 +40,7 @@ async function readAll(signal: AbortSignal): Promise<Listed[]> {
 }
 
 function List() {
-  const resource = useLive(useResource(readAll, [workspace.value]));
+  const resource = useLive(workspace.value, useResource(readAll, [workspace.value]), EVERY_MS);
   return (
     <AssetList
       title="Services"

@@ -1,14 +1,13 @@
 // One service: how it is, then its tabs.
-import { useEffect } from 'preact/hooks';
 import { getJson, part, sendJson } from '../../api/http';
-import { useWatch, useWorkspaceWatch } from '../../api/live';
+import { useLive, useWatch } from '../../api/live';
 import type { ServiceDescription, Webservice } from '../../api/services';
 import type { Run } from '../../api/types';
 import { useKeys } from '../../lib/keys';
 import { go, href, query, runHref, workspace } from '../../lib/router';
 import { useResource } from '../../lib/useResource';
-import { AssetHead, inWorkspace, NoSuch, Tags } from '../../parts/assets/layout';
-import { Fault, Lasting, Loading, Status, Tabs, When } from '../../parts/basics';
+import { AssetHead, inWorkspace, NoSuch, Shown, Tags } from '../../parts/assets/layout';
+import { Lasting, Status, Tabs, When } from '../../parts/basics';
 import { ask, attempt, note } from '../../parts/overlays';
 import { Prose } from '../../parts/prose';
 import { servingOf, troubleOf, type Trouble } from '../../parts/services/facts';
@@ -29,31 +28,25 @@ const TABS = [
 ] as const;
 
 export function Service({ name }: { name: string }) {
-  const resource = useResource<Webservice>(
-    (signal) => getJson(inWorkspace(`/services/${part(name)}`), {}, signal),
-    [workspace.value, name],
+  const resource = useLive(
+    workspace.value,
+    useResource<Webservice>(
+      (signal) => getJson(inWorkspace(`/services/${part(name)}`), {}, signal),
+      [workspace.value, name],
+    ),
+    EVERY_MS,
   );
-  useWorkspaceWatch(workspace.value, resource.again, 1_000);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && resource.again(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [resource.again]);
-  const service = resource.value;
-  if (!service || resource.error?.status === 404) {
-    if (resource.error?.status === 404 || resource.error?.status === 400)
-      return <NoSuch place="/services" what="Service" name={name} command="runyard services list" />;
-    if (resource.error) return <Fault error={resource.error} again={resource.again} />;
-    return <Loading what="Reading the service" />;
-  }
+  const isBadName = resource.error?.status === 400 && !resource.value;
+  if (resource.error?.status === 404 || isBadName)
+    return <NoSuch place="/services" what="Service" name={name} command="runyard services list" />;
   return (
-    <>
-      {resource.error && <Fault error={resource.error} again={resource.again} />}
-      <Shown service={service} again={resource.again} />
-    </>
+    <Shown resource={resource} what="the service">
+      {(service) => <Found service={service} again={resource.again} />}
+    </Shown>
   );
 }
 
-function Shown({ service, again }: Omit<TabProps, 'description'>) {
+function Found({ service, again }: Omit<TabProps, 'description'>) {
   const serving = servingOf(service);
   const description = useResource<ServiceDescription>(
     async (signal) =>
