@@ -105,6 +105,7 @@ class Client:
         match = re.search(r"RESULT (\d+) (\d+) (\d+) ([\d.]+) ([\d.]+)", said)
         assert match, said
         count, took_us, errors = int(match[1]), int(match[2]), int(match[3])
+        assert count, f"{peer.name} answered nothing within {seconds} s: the machine is busy, or give more SECONDS"
         assert errors == 0, f"{peer.name}: {errors} of {count} requests failed\n{said}"
         return Round(count / took_us * 1e6, spent / count * 1e6, float(match[4]) / 1e3, float(match[5]) / 1e3)
 
