@@ -410,6 +410,14 @@ def test_output_of_a_script_is_in_its_log(gateway: RunningGateway, tmp_path: Pat
     assert len(text) > 10_000_000
 
 
+def test_a_printed_line_is_in_the_log_at_once(gateway: RunningGateway, tmp_path: Path) -> None:
+    service = gateway.deploy(tmp_path, "def init(): print('from init')\ndef run(d): print('from run', d)")
+    assert service.post(b"x").status == 200
+
+    wait_for(lambda: "from run x\n" in service.log(), timeout_s=20, what=service.log)
+    assert service.log().startswith("from init\n")
+
+
 @pytest.mark.long
 def test_a_large_body_reaches_the_script(gateway: RunningGateway, tmp_path: Path) -> None:
     service = gateway.deploy(
