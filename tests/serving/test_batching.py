@@ -63,6 +63,33 @@ def test_a_bad_row_fails_alone(gateway: RunningGateway, tmp_path: Path) -> None:
     assert "KeyError: 'bad'" in service.log()
 
 
+def test_a_number_that_is_none_fails_alone_as_the_clients_fault(gateway: RunningGateway, tmp_path: Path) -> None:
+    script = """
+        import os, time
+        from typing import List
+        from runyard import serving
+        class Adds(serving.Scorer):
+            @serving.batched(max_batch=32)
+            def predict(self, numbers: List[int]) -> List[int]:
+                while 0 in numbers and not os.path.exists("gate"):
+                    time.sleep(0.01)
+                return [one + 1 for one in numbers]
+    """
+    service = gateway.deploy(tmp_path, script)
+
+    with ThreadPoolExecutor(6) as pool:
+        held = pool.submit(service.post, "0")
+        wait_for(lambda: service.state()["revisions"][0]["busy"])
+        asked = [pool.submit(service.post, body) for body in ("1", "Infinity", "NaN", "1.5", "2")]
+        wait_for(lambda: service.state()["revisions"][0]["queue"] == 5)
+        (service.app_root / "gate").touch()
+        assert held.result().json == 1
+        answers = [one.result() for one in asked]
+
+    assert [one.status for one in answers] == [200, 400, 400, 400, 200]
+    assert [answers[at].json for at in (0, 4)] == [2, 3] and "whole number" in answers[1].json["message"]
+
+
 def test_a_free_worker_waits_for_company_only_when_the_script_says_so(gateway: RunningGateway, tmp_path: Path) -> None:
     service = gateway.deploy(tmp_path, BATCHED.replace("32", "2").format(more=", max_wait_ms=60_000"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import math
 import sys
 from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union, get_type_hints
 
@@ -94,7 +95,7 @@ def _convert_plain(value: Any, kind: Any, where: str) -> Any:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is float and is_number:
         return float(value)
-    if kind is int and is_number and value == int(value):
+    if kind is int and is_number and math.isfinite(value) and value == int(value):
         return int(value)
     if kind in (str, bool) and isinstance(value, kind):
         return value
