@@ -113,3 +113,40 @@ def test_data_caches_and_virtual_environments_are_not_called_lost(tmp_path: Path
     assert tree.describe_lost({}) == ""
     (work / "sub" / "f").write_text("new")
     assert WorkTree(RunFolder(str(tmp_path)), job).describe_lost({}).startswith("1 file (3 bytes)")
+
+
+def test_one_walk_at_the_end_finds_kept_and_lost_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runyard.supervisor.shipping.work_tree.GOOD_FOR_S", 1e9)
+    job = JobSpec("r", 1, "e", "w", RunSpec(keep=["*.pt"]), None, {}, "", "", "")
+    work = tmp_path / "work"
+    work.mkdir()
+    tree = WorkTree(RunFolder(str(tmp_path)), job)
+    tree.remember()
+    for name in ("a/b/model.pt", "a/c.txt", "d.txt"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("new")
+    assert [file.name for file in tree.list_kept(0, fresh=True)] == ["a/b/model.pt"]  # while the program runs
+    scandir, seen = os.scandir, []
+    monkeypatch.setattr(os, "scandir", lambda path: (seen.append(str(path)), scandir(path))[1])
+    tree.end()
+    kept = [tree.list_kept(0, fresh=True) for _ in range(3)]
+
+    assert [[file.name for file in found] for found in kept] == [["a/b/model.pt"]] * 3
+    assert tree.describe_lost({str(work / "d.txt"): 3}).startswith("1 file (3 bytes)")
+    assert sorted(seen) == [str(work), str(work / "a"), str(work / "a/b")]
+
+
+def test_files_that_other_nodes_write_while_node_0_uploads_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runyard.supervisor.shipping.work_tree.GOOD_FOR_S", -1.0)
+    job = JobSpec("r", 1, "e", "w", RunSpec(keep=["*.pt"]), None, {}, "", "", "")
+    (tmp_path / "work").mkdir()
+    tree = WorkTree(RunFolder(str(tmp_path)), job)
+    tree.remember()
+    tree.end()
+    before = list(tree.list_kept(0, fresh=True))
+    (tmp_path / "work/late.pt").write_text("new")
+
+    assert before == []
+    assert [file.name for file in tree.list_kept(0, fresh=True)] == ["late.pt"]

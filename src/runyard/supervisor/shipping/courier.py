@@ -116,6 +116,7 @@ class Courier:
         from runyard.supervisor.shipping.own_journal import end_children  # only needed at the end
 
         self.cargo.stop()
+        self.cargo.tree.end()
         self.cargo.disk.bring_home()  # an earlier supervisor may not have come to it
         self.cargo.disk.warn_of_losses()
         try:

@@ -30,6 +30,7 @@ CACHES = frozenset(
 )  # fmt: skip
 LEAST_PAUSE_S, PAUSE = 2.0, 50  # a walk that took t seconds is not repeated for PAUSE × t: it must not cost a core
 MOST_S = 5.0  # that the search for lost files may take
+GOOD_FOR_S = 1.0  # after the program's end: uploads of large files take longer, and other nodes may still write
 SHOWN = 5
 
 
@@ -38,6 +39,15 @@ class KeptFile(NamedTuple):
 
     name: str
     path: str
+
+
+class _Walk(NamedTuple):
+    """What one walk over a work folder found: new files that are kept and, at the end, the others with their sizes."""
+
+    kept: List[KeptFile]
+    lost: List[Tuple[str, int]]
+    is_whole: bool
+    ended_at: float
 
 
 def is_event_file(name: str) -> bool:
@@ -83,7 +93,7 @@ class WorkTree:
     """The work folders of the nodes that run here, in the order of `tracked_folders`. Threads share it.
 
     `remember` is called when the snapshot is in place; before it nothing is new. `list_kept` walks anew only now and
-    then, unless asked.
+    then, unless asked; after `end` a walk also finds what will be lost, and is good for all who ask within a second.
     """
 
     def __init__(self, folder: RunFolder, job: JobSpec) -> None:
@@ -95,6 +105,8 @@ class WorkTree:
         self._known: Optional[Dict[str, Restored]] = None
         self._found: Dict[str, List[KeptFile]] = {}
         self._again_at: Dict[str, float] = {}
+        self._is_over = False
+        self._last: Dict[str, _Walk] = {}
 
     def remember(self) -> None:
         """Note what the snapshot brought. Raises OSError."""
@@ -108,14 +120,23 @@ class WorkTree:
             return []
         root = self.roots[index]
         with self._lock:
+            if self._is_over:
+                return self._walk_at_end(root, GOOD_FOR_S).kept
             began = time.monotonic()
             if fresh or began >= self._again_at.get(root, 0.0):
-                self._found[root] = list(self._iter_kept(root))
+                self._found[root] = self._walk(root, began).kept
                 self._again_at[root] = began + max(LEAST_PAUSE_S, PAUSE * (time.monotonic() - began))
             return self._found[root]
 
+    def end(self) -> None:
+        """Note that the program has ended. May be repeated."""
+        with self._lock:
+            self._is_over = True
+
     def describe_lost(self, uploaded: Mapping[str, int]) -> str:
         """Return one line about the new files that are not stored, and how to keep them; "" when there are none.
+
+        Called after `end`.
 
         Args:
             uploaded: paths that the script gave to `upload_file` and its like, with their sizes then.
@@ -123,15 +144,13 @@ class WorkTree:
         if self._job.interactive_pid is not None or not self._is_ready():
             return ""
         lost: Dict[str, Tuple[int, int]] = {}  # number and size by the first part of the name
-        deadline = time.monotonic() + MOST_S
         is_whole = True
         for root in self.roots:
-            for name, path in self._iter_files(root):
-                if time.monotonic() > deadline:
-                    is_whole = False
-                    break
-                size = self._size_if_lost(root, name, path)
-                if size is not None and uploaded.get(os.path.join(os.path.realpath(root), name)) != size:
+            with self._lock:
+                walk = self._walk_at_end(root)
+            is_whole = is_whole and walk.is_whole
+            for name, size in walk.lost:
+                if uploaded.get(os.path.join(os.path.realpath(root), name)) != size:
                     top = name.split("/")[0] + ("/" if "/" in name else "")
                     count, total = lost.get(top, (0, 0))
                     lost[top] = (count + 1, total + size)
@@ -149,26 +168,41 @@ class WorkTree:
             return []  # node 0 stores the files of all nodes
         return work_folders(self._folder, self._job)
 
-    def _iter_kept(self, root: str) -> Iterator[KeptFile]:
-        restored = self.restored(root)
-        for name, path in self._iter_files(root):
-            if not self.fits(name):
-                continue
-            try:
-                if restored.is_new(name, os.lstat(path)):
-                    yield KeptFile(name, path)
-            except OSError:
-                continue
+    def _walk_at_end(self, root: str, good_for_s: float = float("inf")) -> _Walk:
+        now, last = time.monotonic(), self._last.get(root)
+        if last is None or now > last.ended_at + good_for_s:
+            last = self._last[root] = self._walk(root, now, with_lost=self._job.interactive_pid is None)
+        return last
 
-    def _size_if_lost(self, root: str, name: str, path: str) -> Optional[int]:
-        if self.fits(name) or name.endswith((".pyc", ".pyo")):
+    def _walk(self, root: str, began: float, *, with_lost: bool = False) -> _Walk:
+        """Look at all files once. Those that will be lost cost a stat each, so only the last walk counts them."""
+        restored, kept, is_whole = self.restored(root), [], True
+        lost: List[Tuple[str, int]] = []
+        for name, path in self._iter_files(root):
+            if self.fits(name):
+                if self._is_new(restored, name, path):
+                    kept.append(KeptFile(name, path))
+            elif with_lost and is_whole:
+                size = self._size_if_lost(restored, name, path)
+                lost += [(name, size)] if size is not None else []
+                is_whole = time.monotonic() < began + MOST_S
+        return _Walk(kept, lost, is_whole, time.monotonic())
+
+    def _is_new(self, restored: Restored, name: str, path: str) -> bool:
+        try:
+            return restored.is_new(name, os.lstat(path))
+        except OSError:
+            return False
+
+    def _size_if_lost(self, restored: Restored, name: str, path: str) -> Optional[int]:
+        if name.endswith((".pyc", ".pyo")):
             return None
         try:
             status = os.lstat(path)
         except OSError:
             return None
         has_content = stat.S_ISREG(status.st_mode) and status.st_size > 0
-        return status.st_size if has_content and self.restored(root).is_new(name, status) else None
+        return status.st_size if has_content and restored.is_new(name, status) else None
 
     def _is_ready(self) -> bool:
         """Return whether the work folder is there, and what the snapshot brought is known."""
