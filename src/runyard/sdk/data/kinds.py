@@ -28,7 +28,7 @@ from typing import (
 
 from runyard.core.errors import NotFound
 from runyard.core.specs import MOUNT, TABULAR, DatasetInputSpec, DataSource
-from runyard.data.datasets import DataFile, bring_dataset, fetch_all, list_files, opened_once
+from runyard.data.datasets import DataFile, Open, bring_dataset, fetch_all, list_files, opened_once
 from runyard.data.references import Node
 from runyard.sdk.config.texts import check_texts
 from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name, values_of
@@ -72,7 +72,7 @@ class FileDataset(AbstractDataset):
         there = [target for target in targets if os.path.lexists(target)]
         if there and not overwrite:
             raise UserErrorException(f"{there[0]} is there already. Pass overwrite=True to replace it.")
-        fetch_all(list(zip(files, targets)), opened)
+        _fetch(list(zip(files, targets)), opened)
         return [os.path.abspath(target) for target in targets]
 
     def mount(self, mount_point: Optional[str] = None) -> MountContext:
@@ -348,7 +348,7 @@ class TabularDataset(AbstractDataset):
         found = list_files(replace(self._spec, steps=[]), opened)[:most]  # steps are about rows
         here = [None if file.url else opened(file.datastore).find_local(file.path) for file in found]
         paths = [path or os.path.join(scratch, str(index)) for index, path in enumerate(here)]
-        fetch_all([(file, target) for file, path, target in zip(found, here, paths) if path is None], opened)
+        _fetch([(file, target) for file, path, target in zip(found, here, paths) if path is None], opened)
         return found, paths
 
     def _streams(self, column: str, ignore_not_found: bool) -> FileDataset:
@@ -362,6 +362,14 @@ class TabularDataset(AbstractDataset):
 
     def _is_there(self, source: DataSource) -> bool:
         return bool(source.url) or self._open(source.datastore).find_file(source.path) is not None
+
+
+def _fetch(wanted: Sequence[Tuple[DataFile, str]], opened: Open) -> None:
+    from runyard.core.machine.progress import Progress  # many datasets are read where they lie
+
+    if wanted:
+        with Progress("downloading the dataset's files", sum(file.size for file, _ in wanted)) as progress:
+            fetch_all(wanted, opened, progress.add)
 
 
 def _fails(name: str, value: str) -> bool:
