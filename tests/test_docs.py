@@ -308,7 +308,7 @@ def test_every_promise_names_a_test_and_every_test_named_exists() -> None:
 
 
 def test_every_id_that_a_test_cites_is_explained_beside_the_tests() -> None:
-    pages = [(ROOT / "tests" / folder / "README.md").read_text() for folder in ("attacks", "faults")]
+    pages = [(ROOT / "tests" / folder / "README.md").read_text() for folder in ("attacks", "faults", "e2e")]
     rows = [cells for page in pages for cells in re.findall(r"^\| ([A-Z]\d+(?:, [A-Z]\d+)*) \|", page, re.MULTILINE)]
     explained = [id for cells in rows for id in cells.split(", ")]
     cited: dict[str, str] = {}

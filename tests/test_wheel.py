@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import stat
 import subprocess
@@ -105,6 +106,22 @@ def test_both_packages_of_the_wheel_say_that_they_have_types(site_packages: Path
     assert (site_packages / "runyard/py.typed").read_bytes() == b""
     assert (site_packages / "azureml/py.typed").read_bytes() == b""
     assert (site_packages / f"runyard-{runyard.__version__}.dist-info/entry_points.txt").is_file()
+
+
+def test_the_wheels_facts_are_what_an_index_shows(site_packages: Path) -> None:
+    text = (site_packages / f"runyard-{runyard.__version__}.dist-info/METADATA").read_text()
+    facts = email.message_from_string(text)
+    needed = [line for line in facts.get_all("Requires-Dist") or [] if "extra ==" not in line]
+
+    assert (facts["Requires-Python"], facts["License-Expression"], facts["Author"]) == (
+        ">=3.8",
+        "Apache-2.0",
+        "The Runyard authors",
+    )
+    assert needed == []
+    addresses = {line.partition(",")[0] for line in facts.get_all("Project-URL") or []}
+    assert addresses == {"Homepage", "Documentation", "Changelog", "Issues"}
+    assert "Programming Language :: Python :: 3.8" in (facts.get_all("Classifier") or [])
 
 
 @pytest.mark.long
