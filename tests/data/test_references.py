@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
-from runyard.core.specs import DataReferenceSpec
+from runyard.core.specs import DataReferenceSpec, DatasetInputSpec, DatasetSpec, DataSource
+from runyard.data.datasets import bring_dataset
 from runyard.data.folder import FolderStorage
 from runyard.data.references import Node, bring, deliver
 
@@ -19,7 +21,9 @@ class Place:
         self.store, self.work, self.side = folder / "store", folder / "work", folder / "side"
         self.words: list[str] = []
         self.warnings: list[str] = []
-        self.node = Node(str(self.work), str(self.side), self.words.append, self.warnings.append)
+        self.expected: list[int] = []
+        self.came: list[int] = []
+        self.node = Node(str(self.work), str(self.side), self.words.append, self.warnings.append, self.counting)
         self.storage = FolderStorage({"path": str(self.store)})
         self.work.mkdir()
         for name in ("top.csv", "data/a.csv", "data/deep/b.csv"):
@@ -29,6 +33,10 @@ class Place:
     def bring(self, path: str = "", mode: str = "mount", on_compute: str | None = None, **more: bool) -> Path:
         reference = DataReferenceSpec("store", path, mode, on_compute, **more)
         return Path(bring("ref", reference, self.storage, self.node))
+
+    def counting(self, total: int) -> Callable[[int], None]:
+        self.expected.append(total)
+        return self.came.append
 
     def deliver(self, path: str = "", on_compute: str | None = None, **more: bool) -> None:
         deliver("ref", DataReferenceSpec("store", path, "upload", on_compute, **more), self.storage, self.node)
@@ -44,6 +52,17 @@ def test_a_mount_is_the_data_itself(place: Place) -> None:
     assert place.bring("data") == place.store / "data"
     assert place.bring("data/a.csv").read_text() == "data/a.csv"
     assert place.warnings == []
+
+
+def test_what_is_downloaded_is_counted(place: Place) -> None:
+    dataset = DatasetSpec("set", sources=[DataSource("store", "data")])
+    place.bring("data", "download")
+    given = DatasetInputSpec(dataset, "download")
+    for _ in range(2):  # the second time, as of a restarted supervisor, nothing is missing
+        bring_dataset("set", given, lambda _: place.storage, place.node)
+
+    assert place.expected == [25, 25, 0]
+    assert sum(place.came) == 50
 
 
 def test_a_mount_of_what_is_not_there_is_an_empty_folder_with_a_warning(place: Place) -> None:

@@ -180,7 +180,7 @@ def bring_dataset(name: str, given: DatasetInputSpec, open_storage: Open, node: 
     if roots is not None:
         path, how = _view(given, files, roots, place)
     else:
-        path, how = _copy(files, opened, place), "a copy on this node"
+        path, how = _copy(files, opened, place, node), "a copy on this node"
         if given.mode == MOUNT:
             node.warn(f"Dataset `{name}`: its files are not on this machine, so the run reads a copy of them.")
     size = sum(file.size for file in files)
@@ -221,9 +221,10 @@ def _view(given: DatasetInputSpec, files: Sequence[DataFile], roots: Mapping[str
     return _only(files, place), "links to the data"
 
 
-def _copy(files: Sequence[DataFile], opened: Open, place: str) -> str:
+def _copy(files: Sequence[DataFile], opened: Open, place: str, node: Node) -> str:
     targets = [(file, os.path.join(place, file.name)) for file in files]
-    fetch_all([(file, target) for file, target in targets if not os.path.lexists(target)], opened)
+    missing = [(file, target) for file, target in targets if not os.path.lexists(target)]
+    fetch_all(missing, opened, node.counting(sum(file.size for file, _ in missing)))
     return _only(files, place)
 
 

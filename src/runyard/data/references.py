@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.specs import DataReferenceSpec
-from runyard.data.base import Storage, StoredFile
+from runyard.data.base import Count, Storage, StoredFile, count_nothing
 from runyard.data.folder import iter_files
 from runyard.data.transfer import download, is_stored, upload
 
@@ -24,6 +24,7 @@ class Node:
     side: str  # where data without a path_on_compute goes, out of the script's way
     say: Callable[[str], None]
     warn: Callable[[str], None]
+    counting: Callable[[int], Count] = lambda _: count_nothing  # given how many bytes will come, what counts them
 
 
 def bring(name: str, reference: DataReferenceSpec, storage: Storage, node: Node) -> str:
@@ -113,7 +114,13 @@ def _download(name: str, reference: DataReferenceSpec, storage: Storage, place: 
         )
     os.makedirs(place, exist_ok=True)
     start = _start_of_names(reference.path, files)
-    done = download(storage, files, lambda file: os.path.join(place, file[start:]), overwrite=reference.overwrite)
+    done = download(
+        storage,
+        files,
+        lambda file: os.path.join(place, file[start:]),
+        overwrite=reference.overwrite,
+        count=node.counting(sum(file.size for file in files)),
+    )
     node.say(f"Data reference `{name}`: {done.count} files, {done.size_bytes} bytes, copied to {place}.")
     return os.path.join(place, files[0].name[start:]) if _is_one_file(reference.path, files) else place
 

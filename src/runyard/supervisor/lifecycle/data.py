@@ -35,7 +35,13 @@ class RunData:
     """
 
     def __init__(
-        self, folder: RunFolder, job: JobSpec, *, connection: Connection, warn: Callable[[str, str], None]
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        *,
+        connection: Connection,
+        warn: Callable[[str, str], None],
+        counting: Callable[[int], Count],
     ) -> None:
         self._job = job
         self._connection = connection
@@ -45,7 +51,7 @@ class RunData:
             for name, output in job.spec.outputs.items()
         }
         work = work_folder(folder, job, job.node_rank)
-        self._node = Node(work, folder.at("data"), logger.info, lambda text: warn("data", text))
+        self._node = Node(work, folder.at("data"), logger.info, lambda text: warn("data", text), counting)
         self._documents: Optional[Dict[str, Document]] = None
         self._folder = folder
 

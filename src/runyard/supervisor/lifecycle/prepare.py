@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _RESTORING = "restoring the snapshot"
+_FETCHING = "fetching the run's data"
 _OTHER_NODE = re.compile(r"node_[0-9]+/")
 _TELL_EVERY_S = 0.5
 
@@ -212,7 +214,7 @@ class Preparation:
             return NoData()
         from runyard.supervisor.lifecycle.data import RunData  # most runs have none
 
-        return RunData(self._folder, self._job, connection=self._connection, warn=self._warn)
+        return RunData(self._folder, self._job, connection=self._connection, warn=self._warn, counting=self._count_data)
 
     def steps(self) -> List[Callable[[], None]]:
         """Return the steps in order. Each raises PreparationFailed, Unwanted, HomeGone or ReaperGone."""
@@ -277,7 +279,7 @@ class Preparation:
         """Restore once. Errors of this machine's disk become NoSpace or OSError; only the server is retried."""
         try:
             if isinstance(content, Known):
-                restore(root, content, work, tell=self._tell_restored())
+                restore(root, content, work, tell=self._tell(_RESTORING))
             else:
                 self._restore_large(root, content, work)
         except StoreUnavailable as error:
@@ -293,9 +295,9 @@ class Preparation:
 
         home = Path(self._job.home)
         if self._job.is_gang or len(work_folders(self._folder, self._job)) > 1:
-            return restore(root, content, work, near=find_nearby(home, root), tell=self._tell_restored())
+            return restore(root, content, work, near=find_nearby(home, root), tell=self._tell(_RESTORING))
         if not take_spare(self._folder, self._job.home, root, work):
-            restore(root, content, work, near=find_nearby(home, root), tell=self._tell_restored())
+            restore(root, content, work, near=find_nearby(home, root), tell=self._tell(_RESTORING))
             note_restored(self._folder, root, work)
 
     def _content(self) -> Source:
@@ -304,8 +306,8 @@ class Preparation:
         frames = self._folder.read_bytes(SNAPSHOT)
         return Known(frames, content) if frames else content
 
-    def _tell_restored(self) -> Callable[[int, int], None]:
-        """Return what shows on the run how far the restoring is."""
+    def _tell(self, stage: str) -> Callable[[int, int], None]:
+        """Return what shows on the run how far a stage is."""
         start = told_at = time.monotonic()
 
         def tell(done: int, total: int) -> None:
@@ -317,12 +319,24 @@ class Preparation:
 
             told_at = now
             self._check()
-            self._doing(f"{_RESTORING}{PROGRESS}{progress_text(done, total, now - start)}")
+            self._doing(f"{stage}{PROGRESS}{progress_text(done, total, now - start)}")
 
         return tell
 
     def _bring_data(self) -> None:
-        self._data_paths = self._stage("fetching the run's data", self.data.bring)
+        self._data_paths = self._stage(_FETCHING, self.data.bring)
+
+    def _count_data(self, total: int) -> Callable[[int], None]:
+        """Return what counts the bytes of data that come. Several threads call it."""
+        tell, lock, done = self._tell(_FETCHING), threading.Lock(), 0
+
+        def count(size: int) -> None:
+            nonlocal done
+            with lock:
+                done += size
+                tell(done, total)
+
+        return count
 
     def _build(self) -> None:
         spec = self._job.spec.environment
