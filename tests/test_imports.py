@@ -31,7 +31,7 @@ print(json.dumps([lines, sorted({{m.split(".")[0] for m in loaded}})]))
 BUDGETS = {
     "azureml.core": 530,  # of which 16 find the modules that a wheel keeps in an archive
     "runyard.sdk.runs.context": 6600,  # writes files, whose flags differ between systems
-    "runyard.sdk.submit.submission": 13800,  # counts the bytes of data that travels
+    "runyard.sdk.submit.submission": 13900,  # counts the bytes of data that travels and of datasets that are fetched
     "runyard.sdk.workspaces.workspace": 1590,  # lists services and images
     "runyard.sdk.environments.environment": 2034,
     "runyard.runtime.writer": 2250,  # with MLflow's points, which have their own step and time
@@ -39,7 +39,7 @@ BUDGETS = {
     "runyard.runtime.sitecustomize_hook": 460,  # of which 16 find the modules that a wheel keeps in an archive
     "runyard.client.client": 1223,
     "runyard.supervisor.main": 3540,
-    "runyard.supervisor.supervisor": 8050,  # looks for editable installs, has MLflow's variables
+    "runyard.supervisor.supervisor": 8150,  # looks for editable installs, counts data, has MLflow's variables
     "runyard.supervisor.node.node": 1208,
     "runyard.engine.engine": 12850,
     "runyard.server.lifecycle": 2135,
