@@ -86,6 +86,7 @@ def run(
         cookie=cookie,
         supervise=lambda link: supervise(folder, settings, link, umask, cookie),
         lock_fd=lock,
+        is_first=not again,
         early=early,
     ).run()
     return 0

@@ -11,7 +11,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
+from runyard.supervisor.proc import (
+    ProcessEntry,
+    boot_ns,
+    descendants,
+    has_cookie,
+    list_processes,
+    read_process,
+    send_signal,
+)
 
 if TYPE_CHECKING:
     from runyard.core.formats.run_files import RankStart
@@ -213,13 +221,50 @@ def stop_gently(entry: ProcessEntry) -> None:
     send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
 
-def find_below(root: int, *, keeper: int, cookie: str, group: Optional[ControlGroup]) -> List[ProcessEntry]:
-    """Return the run's living processes: below the reaper `root` without its supervisor, or marked as the run's."""
+def find_below(
+    root: int, *, keeper: int, cookie: str, group: Optional[ControlGroup], everywhere: bool
+) -> List[ProcessEntry]:
+    """Return the run's living processes: below the reaper `root` without its supervisor, and in the run's cgroup.
+
+    `everywhere`: look through all processes of the machine, too, for those that are marked as the run's. That is needed
+    only when one may have left the tree below the reaper, which was not a subreaper or not the only one all the time.
+    """
+    below = None if everywhere else _walk(root, without=keeper)
+    if below is not None:
+        known = {entry.pid for entry in below}
+        members = (read_process(pid) for pid in (group.members() if group is not None else ()) if pid not in known)
+        return [entry for entry in [*below, *members] if entry is not None and entry.state not in "ZX"]
     entries = list_processes()
     ours = {root} | subtree(entries, keeper) if keeper else {root}
     found = {entry.pid: entry for entry in descendants(entries, root, without=[keeper])}
     found.update(find_marked(entries, cookie=cookie, group=group, known=ours | set(found)))
     return [entry for entry in found.values() if entry.state not in "ZX"]
+
+
+def _walk(root: int, *, without: int) -> Optional[List[ProcessEntry]]:
+    """Return the processes below `root`, read from the kernel's lists of children; None where it keeps none."""
+    if not os.path.exists(f"/proc/self/task/{threading.get_native_id()}/children"):
+        return None
+    found: List[ProcessEntry] = []
+    waiting = [root]
+    while waiting:
+        for pid in _children_of(waiting.pop()):
+            entry = read_process(pid) if pid != without else None
+            if entry is not None:
+                found.append(entry)
+                waiting.append(pid)
+    return found
+
+
+def _children_of(pid: int) -> List[int]:
+    found: List[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:  # it ended meanwhile: its children are below somebody else, and the next look finds them
+        pass
+    return found
 
 
 def find_marked(
@@ -237,7 +282,11 @@ def subtree(entries: List[ProcessEntry], root: int) -> Set[int]:
 
 
 def direct_children(*, without: int) -> List[int]:
-    """Return the children of the calling thread, zombies included, oldest first."""
+    """Return the children of the calling thread, zombies included, oldest first.
+
+    The kernel's list is exact here, since children leave it only when the calling thread collects them. And below a
+    subreaper without other children is no other process: each has an ancestor among them.
+    """
     try:
         with open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file:
             return [int(pid) for pid in file.read().split() if int(pid) != without]

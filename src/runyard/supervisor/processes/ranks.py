@@ -41,6 +41,7 @@ class Ranks:
         self._group_name = ""
         self.group: Optional[ControlGroup] = None
         self.launched = False
+        self.has_strays = False  # processes of the run may live outside of the tree below this reaper
         self.is_killing = False  # a rank that ends by KILL from now on was killed by us, not by the kernel
 
     def state(self) -> ReaperNews:
@@ -60,9 +61,11 @@ class Ranks:
             return
         self.launched = True
         if not self._folder.mark("launched"):  # an earlier reaper may have started the ranks
+            self.has_strays = True
             return
         plan = cast("LaunchPlan", self._folder.read_object("launch.json"))
         self._group_name = str(plan.get("cgroup") or "")
+        self.has_strays = "remove" in plan  # a container engine starts them
         self._oom_kills = oom_kills()
         self._umask = int(plan.get("umask", 0o022))
         self._planned = {int(process["rank"]): process for process in plan["processes"]}

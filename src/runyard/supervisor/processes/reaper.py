@@ -34,6 +34,7 @@ class Reaper:
 
     It holds the claim (`lock_fd`) for its whole life. `supervise` is what the forked supervisor runs with its end of
     the socketpair. `early` is a supervisor that was forked before the run was known; it becomes the first supervisor.
+    `is_first`: no other reaper had this run before, so none of its processes can be outside of the tree below this one.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class Reaper:
         cookie: str,
         supervise: Supervise,
         lock_fd: int,
+        is_first: bool = True,
         early: Optional[PreforkedSupervisor] = None,
     ) -> None:
         self._folder = folder
         self._cookie = cookie
         self._supervise = supervise
         self._early = early
+        self._looks_everywhere = not is_first
         self._lock_fd = lock_fd
         self._ranks = Ranks(folder)
         self._sweep: Optional[ProcessSweep] = None
@@ -200,6 +203,7 @@ class Reaper:
             )
         elif what == "aside":
             set_subreaper(not order["aside"])
+            self._looks_everywhere = True  # what is orphaned meanwhile goes to init
             self._tell({"is": "aside", "aside": order["aside"]})
         elif what == "leave":
             self._leave = order
@@ -234,7 +238,10 @@ class Reaper:
                 self._supervisor_ended()
 
     def _find_left(self) -> List[ProcessEntry]:
-        return find_below(os.getpid(), keeper=self._child, cookie=self._cookie, group=self._ranks.group)
+        everywhere = self._looks_everywhere or self._ranks.has_strays
+        return find_below(
+            os.getpid(), keeper=self._child, cookie=self._cookie, group=self._ranks.group, everywhere=everywhere
+        )
 
     def _find_children(self) -> List[int]:
         return direct_children(without=self._child)
