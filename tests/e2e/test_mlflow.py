@@ -50,6 +50,26 @@ with mlflow.start_run() as run:
         mlflow.log_param("p", "q")
         mlflow.log_text("of the child", "c.txt")
         told["child"] = child.info.run_id
+    below = f"tags.mlflow.parentRunId = '{run.info.run_id}'"
+    found = client.search_runs([run.info.experiment_id], f"{below} and metrics.inner = 3 and params.p = 'q'")
+    told["found"] = [one.info.run_id for one in found]
+    with mlflow.start_run(nested=True, run_name="gone") as gone:
+        mlflow.log_metric("m", 1.0)
+    client.delete_run(gone.info.run_id)
+    told["stages"] = [client.get_run(gone.info.run_id).info.lifecycle_stage]
+    told["left"] = [one.info.run_id for one in client.search_runs([run.info.experiment_id], below)]
+    client.restore_run(gone.info.run_id)
+    told["stages"].append(client.get_run(gone.info.run_id).info.lifecycle_stage)
+    client.delete_run(gone.info.run_id)
+    try:
+        client.delete_run(run.info.run_id)
+    except mlflow.exceptions.MlflowException as error:
+        told["own"] = error.error_code
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+    for digest in ("d1", "d2", "d1"):
+        data = Dataset("iris", digest, "local", "{}")
+        client.log_inputs(run.info.run_id, [DatasetInput(data, [InputTag("mlflow.data.context", "training")])])
+        told["inputs"] = [one.dataset.digest for one in client.get_run(run.info.run_id).inputs.dataset_inputs]
     if mlflow.__version__ >= "3":
         from mlflow.entities import LoggedModelInput, LoggedModelOutput
         model = client.create_logged_model(
@@ -134,6 +154,11 @@ def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project:
         "listed": ["azureml-logs", "d.json", "folder", "notes", "system_logs", "user_logs"],
         "below": ["folder/below", "folder/one.txt"],
         "child": told["child"],
+        "found": [told["child"]],
+        "stages": ["deleted", "active"],
+        "left": [told["child"]],
+        "own": "PERMISSION_DENIED",
+        "inputs": ["d1", "d2"],
         "read": "hello",
         "whole": ["hello", "22"],
         "history": [1.0, 0.5, 1 / 3, 0.25, 0.2],
@@ -158,7 +183,7 @@ def test_what_a_stock_client_logs_is_in_the_run(experiment: Experiment, project:
     }.items():  # fmt: skip
         run.download_file(name, str(project / "got"))
         assert (project / "got").read_text() == text
-    [apart] = [child for child in run.get_children() if child.id != told["child"]]
+    [apart] = [child for child in run.get_children() if child.display_name not in ("inner", "gone")]
     assert (apart.display_name, apart.get_status(), apart.get_file_names()) == ("apart", "Failed", ["a/b.txt"])
     [child] = [child for child in run.get_children() if child.id == told["child"]]
     assert (child.id, child.get_status(), child.get_metrics()) == (told["child"], "Completed", {"inner": 3.0})

@@ -35,6 +35,7 @@ _NOT_ALLOWED = re.compile(r"[^/\w.\- :]")
 _SYSTEM = re.compile(f"^{re.escape(SYSTEM_METRICS)}")  # MLflow's own machine metrics are called system/…
 _MS = 1_000_000  # ns
 Point = Tuple[int, float, int]  # ms, value, step
+TextPoint = Tuple[int, int, Any]  # step, ms, value
 
 
 class TableFile(NamedTuple):
@@ -62,6 +63,7 @@ class ExportedRun:
     digest: str
     infos: Sequence[MetricInfo]
     inputs: List[DatasetInput] = field(default_factory=list)
+    texts: Dict[str, List[TextPoint]] = field(default_factory=dict)  # by metric, once its points were read
     is_deleted: bool = False
     notes: List[str] = field(default_factory=list)
 
@@ -104,12 +106,7 @@ def iter_metrics(client: Client, exported: ExportedRun) -> Iterator[MetricPoints
     for info in exported.infos:
         if info.kind != "scalar":
             continue
-        series = client.runs.metric_series(exported.run.id, info.name)
-        points = [
-            (int(at) // _MS, float(value), int(step))
-            for step, at, value in zip(series.steps, series.times, series.values)
-            if isinstance(value, (int, float))
-        ]
+        points, exported.texts[info.name] = _read_values(client, exported.run.id, info.name)
         if points:
             name = names.fit(_SYSTEM.sub("system/", info.name))
             if name != info.name and not _SYSTEM.match(info.name):
@@ -128,17 +125,26 @@ def iter_tables(client: Client, exported: ExportedRun) -> Iterator[TableFile]:
             }
             yield _table(TABLES, info.name, [*columns], [*zip(*columns.values())], taken)
         elif info.kind == "scalar":
-            series = client.runs.metric_series(run_id, info.name)
-            rows = [
-                (int(step), int(at) // _MS, value)
-                for step, at, value in zip(series.steps, series.times, series.values)
-                if not isinstance(value, (int, float))
-            ]
+            known = exported.texts.get(info.name)  # read with the numbers
+            rows = _read_values(client, run_id, info.name)[1] if known is None else known
             if rows:
                 exported.notes.append(
                     f"metric {info.name[:100]!r}: {len(rows):,} values that are no numbers are a table"
                 )
                 yield _table(TEXTS, info.name, ["step", "timestamp", "value"], rows, taken)
+
+
+def _read_values(client: Client, run_id: str, name: str) -> Tuple[List[Point], List[TextPoint]]:
+    """Return the values of a metric that are numbers, and those that are none."""
+    series = client.runs.metric_series(run_id, name)
+    points: List[Point] = []
+    texts: List[TextPoint] = []
+    for step, at, value in zip(series.steps, series.times, series.values):
+        if isinstance(value, (int, float)):
+            points.append((int(at) // _MS, float(value), int(step)))
+        else:
+            texts.append((int(step), int(at) // _MS, value))
+    return points, texts
 
 
 def file_paths(exported: ExportedRun) -> Dict[str, str]:

@@ -12,7 +12,18 @@ import threading
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-from mlflow.entities import Experiment, LifecycleStage, Metric, Param, Run, RunData, RunInfo, RunStatus, RunTag
+from mlflow.entities import (
+    Experiment,
+    LifecycleStage,
+    Metric,
+    Param,
+    Run,
+    RunData,
+    RunInfo,
+    RunInputs,
+    RunStatus,
+    RunTag,
+)
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
@@ -51,6 +62,8 @@ class JournalRun:
         self._params: Dict[str, str] = {}
         self._tags: Dict[str, str] = {_PARENT: parent} if parent else {}
         self._removed_tags: Set[str] = set()
+        self._datasets: Dict[str, Any] = {}  # MLflow's DatasetInput, by the property that keeps it
+        self._stage = LifecycleStage.ACTIVE
         self._is_named = bool(parent)  # whether this process named it
 
     def log_metric(self, metric: Metric) -> None:
@@ -100,6 +113,13 @@ class JournalRun:
         """Record a property."""
         self._writer.add_properties({key: value})
 
+    def log_datasets(self, inputs: Sequence[Any]) -> None:
+        """Record datasets that the run read; one that is there already stays as it is."""
+        for given in inputs:
+            for key, text in dataset_property(given.dataset, given.tags or []).items():
+                self._datasets.setdefault(key, given)
+                self.add_property(key, text)
+
     def upload(self, name: str, path: str) -> None:
         """Keep a file as the run's file `name`."""
         try:
@@ -140,7 +160,7 @@ class JournalRun:
             "status": self._status,
             "start_time": start_ms,
             "end_time": self._end_ms,
-            "lifecycle_stage": LifecycleStage.ACTIVE,
+            "lifecycle_stage": self._stage,
             "artifact_uri": self.artifact_uri,
             "run_name": self._name,
         }
@@ -160,6 +180,7 @@ class JournalRun:
             params = {**served.data.params, **params}
             gone = self._removed_tags
             tags = {**{key: value for key, value in served.data.tags.items() if key not in gone}, **tags}
+            self._stage = served.info.lifecycle_stage
             user, start_ms = served.info.user_id or "", served.info.start_time or start_ms
             if not self._is_named:
                 self._name = served.info.run_name or self._name
@@ -173,6 +194,14 @@ class JournalRun:
         made = Run(self._info(user, start_ms), data)
         for name, value in more.items():
             setattr(made, f"_{name}", value)
+        if self._datasets:
+            inputs = made.inputs or RunInputs([])
+            there = {key for one in inputs.dataset_inputs for key in dataset_property(one.dataset, [])}
+            inputs._dataset_inputs = [
+                *inputs.dataset_inputs,
+                *(one for key, one in self._datasets.items() if key not in there),
+            ]
+            made._inputs = inputs
         return made
 
 
@@ -193,6 +222,12 @@ class JournalRuns:
     def own(self) -> JournalRun:
         """The run that this process is part of."""
         return self._runs[self.run_id]
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until the server has what this process logged to all of them: each has a journal of its own."""
+        deadline = time.monotonic() + timeout_s
+        for run in [*self._runs.values()]:
+            run.flush(max(0.0, deadline - time.monotonic()))
 
     def find(self, run_id: str) -> Optional[JournalRun]:
         """Return the run, None where this process does not log to it by journal."""

@@ -17,7 +17,7 @@ from mlflow.utils.proto_json_utils import parse_dict
 from mlflow.utils.rest_utils import MlflowHostCreds
 
 from runyard.mlflow.door import Door
-from runyard.mlflow.journal_runs import JournalRun, JournalRuns, dataset_property, journal_runs, status_word
+from runyard.mlflow.journal_runs import JournalRun, JournalRuns, journal_runs, status_word
 
 _NAME_FILTER = re.compile(r"\s*name\s*=\s*'([^']*)'\s*")
 _FLUSH_S = 5.0
@@ -165,10 +165,28 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
             return None
 
     def get_metric_history(self, run_id: str, *more: Any, **options: Any) -> Any:
+        self._flush(run_id)
+        return super().get_metric_history(run_id, *more, **options)
+
+    def _search_runs(self, *search: Any, **options: Any) -> Any:
+        """The server searches, once it has what this process logged. A run's code finds the run's relatives."""
+        if self._journal is not None:
+            self._journal.flush(_FLUSH_S)
+        return super()._search_runs(*search, **options)
+
+    def delete_run(self, run_id: str) -> None:
+        self._flush(run_id)
+        super().delete_run(run_id)
+
+    def restore_run(self, run_id: str) -> None:
+        self._flush(run_id)
+        super().restore_run(run_id)
+
+    def _flush(self, run_id: str) -> None:
+        """Have the server know what this process logged to one of its runs."""
         run = self._own(run_id)
         if run is not None:
             run.flush(_FLUSH_S)
-        return super().get_metric_history(run_id, *more, **options)
 
     def create_run(self, experiment_id: str, user_id: str, start_time: int, tags: Any, run_name: str) -> Any:
         if self._journal is None:
@@ -232,9 +250,7 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
             more = () if models is None else (models,)
             super().log_inputs(run_id, datasets, *more)
             return
-        for given in datasets or []:
-            for key, text in dataset_property(given.dataset, given.tags or []).items():
-                run.add_property(key, text)
+        run.log_datasets(datasets or [])
         for given in models or []:
             run.add_property(f"mlflow.input.model.{given.model_id}", "")
 
@@ -289,7 +305,7 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
                 return ask(experiment_ids, filter_string, *more, **options)
             found = self._door.try_quickly(lambda: ask(experiment_ids, filter_string, *more, **options))
             if found is not None:
-                return found
+                return found if filter_string else self._with_own(found)
         except MlflowException as error:
             if error.error_code not in ("ENDPOINT_NOT_FOUND", "PERMISSION_DENIED"):
                 raise
@@ -299,6 +315,15 @@ class AzuremlStore(RestStore):  # type: ignore[misc]  # as above
         if filter_string and name is None:
             return PagedList([], None)
         return PagedList([model for model in self._models.values() if name is None or model.name == name[1]], None)
+
+    def _with_own(self, found: Any) -> Any:
+        """Return a page of logged models with those that this process made, of which the server has properties."""
+        from mlflow.store.entities import PagedList  # as above
+
+        if found.token:
+            return found
+        there = {model.model_id for model in found}
+        return PagedList([*found, *(model for id, model in self._models.items() if id not in there)], None)
 
     def finalize_logged_model(self, model_id: str, status: Any) -> Any:
         model = self._models.get(model_id)

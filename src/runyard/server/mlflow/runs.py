@@ -128,8 +128,9 @@ def restore_run(call: Call) -> Document:
 
 def _archive(call: Call, archived: bool) -> Document:
     run = call.run("write_run", run_id_of(call.fields))
-    if isinstance(call.context.principal, RunPrincipal):
-        raise NotAllowed("A run's code may not archive runs.", hint=f"`runyard runs archive {run.id}`")
+    principal = call.context.principal
+    if isinstance(principal, RunPrincipal) and principal.run_id == run.id:
+        raise NotAllowed("A run's code may not archive its own run.", hint=f"`runyard runs archive {run.id}`")
     call.context.services.engine.archive(run.id, archived)
     return {}
 

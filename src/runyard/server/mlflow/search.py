@@ -7,9 +7,11 @@ import binascii
 import json
 from collections.abc import Sequence
 
+from runyard.core.errors import NotAllowed
 from runyard.core.formats.filters import PRESENT, Comparison, Field
 from runyard.core.records import Experiment
 from runyard.core.statuses import RunStatus
+from runyard.server.access.permissions import RunPrincipal
 from runyard.server.mlflow.endpoints import Call, Document, endpoint
 from runyard.server.mlflow.entities import (
     DEFAULT_ID,
@@ -43,6 +45,7 @@ from runyard.store.base import RunSearch, SearchOrder
 DEFAULT_RUNS = 1000
 MOST_RESULTS = 50_000
 _LAST_OFFSET = 1 << 53
+_MOST_RELATIVES = 30_000  # values of one statement
 _NUMBER = "number"  # of an experiment, in the order in which they were made
 _RUN_VIEWS = {"ACTIVE_ONLY": "active", "DELETED_ONLY": "archived", "ALL": "all"}
 _EXPERIMENT_VIEWS = {"ACTIVE_ONLY": "ActiveOnly", "DELETED_ONLY": "ArchivedOnly", "ALL": "All"}
@@ -67,10 +70,10 @@ _SYSTEM_TAGS = {
 _WORDS = sorted({status_word(status) for status in RunStatus})
 
 
-@endpoint("POST", "mlflow/runs/search", "list_runs", "read_workspace", "put_workspace")
+@endpoint("POST", "mlflow/runs/search", "list_runs", "read_run", "read_workspace", "put_workspace")
 def search_runs(call: Call) -> Document:
-    """Return a page of the runs of some experiments."""
-    call.require("list_runs")
+    """Return a page of the runs of some experiments; to a run's code, of those among its relatives."""
+    relatives = _relatives(call)
     limit = max_results(call.fields, DEFAULT_RUNS)
     clauses = parse_clauses(call.fields.text("filter", ""), RUNS)
     orders = orders_of(call.fields, RUNS)
@@ -80,7 +83,7 @@ def search_runs(call: Call) -> Document:
     search = RunSearch(
         call.workspace,
         _experiments(call, call.fields.texts("experiment_ids")),
-        [_condition(clause) for clause in clauses],
+        [*(_condition(clause) for clause in clauses), *relatives],
         view=_RUN_VIEWS[view_of(call.fields, "run_view_type")],
         orders=[_search_order(order) for order in orders],
         offset=offset,
@@ -183,6 +186,26 @@ def view_of(fields: Fields, name: str) -> str:
     if value not in _RUN_VIEWS:
         raise MlflowError(f"Invalid value {value[:100]!r} for parameter '{name}' supplied.")
     return value
+
+
+def _relatives(call: Call) -> list[Comparison]:
+    """Return the condition that narrows a search to what the principal may read: none but for the code of a run."""
+    principal = call.context.principal
+    if not isinstance(principal, RunPrincipal):
+        call.require("list_runs")
+        return []
+    run = call.run("read_run", principal.run_id)
+    ids = call.store.list_family(run.id)
+    try:
+        call.require("read_run", run.root_id)
+        ids = call.store.list_family(run.root_id)
+    except NotAllowed:
+        pass  # it has ended: what is below it is left
+    if len(ids) > _MOST_RELATIVES:
+        raise MlflowError(
+            f"Run {run.id} has {len(ids):,} relatives, more than {_MOST_RELATIVES:,}: search outside of the run."
+        )
+    return [Comparison("id", "in", tuple(ids))]
 
 
 def _experiments(call: Call, ids: Sequence[str]) -> list[str]:
