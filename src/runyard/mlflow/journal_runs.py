@@ -13,6 +13,7 @@ import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from mlflow.entities import (
+    DatasetInput,
     Experiment,
     LifecycleStage,
     Metric,
@@ -62,7 +63,7 @@ class JournalRun:
         self._params: Dict[str, str] = {}
         self._tags: Dict[str, str] = {_PARENT: parent} if parent else {}
         self._removed_tags: Set[str] = set()
-        self._datasets: Dict[str, Any] = {}  # MLflow's DatasetInput, by the property that keeps it
+        self._datasets: Dict[str, DatasetInput] = {}  # by the property that keeps each
         self._stage = LifecycleStage.ACTIVE
         self._is_named = bool(parent)  # whether this process named it
 
