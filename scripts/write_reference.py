@@ -10,6 +10,7 @@ from pathlib import Path
 
 import azureml_names
 import azureml_uses
+import http_api
 import mlflow_conformance
 import rights_table
 import trust_page
@@ -77,6 +78,7 @@ if __name__ == "__main__":
         FOLDER / "azureml-names.md": azureml_names.page(),
         FOLDER / "azureml-coverage.md": azureml_uses.page(),
         FOLDER / "mlflow-conformance.md": mlflow_conformance.page(),
+        FOLDER / "http-api.md": http_api.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
         FOLDER.parent / "trust.md": trust_page.page(),

@@ -12,7 +12,7 @@ from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, InvalidArgument, TooLarge
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.runs.join import Join, NodeWord, hear_node, look
+from runyard.engine.runs.join import GangAnswer, Join, NodeWord, hear_node, look
 from runyard.engine.state.gang_board import MOST_FACTS_BYTES, GangBoard
 from tests.engine.bench import Bench
 
@@ -31,7 +31,7 @@ def bench(tmp_path: Path) -> Bench:
     return bench
 
 
-def speak(bench: Bench, rank: int, **facts: Any) -> dict[str, Any]:
+def speak(bench: Bench, rank: int, **facts: Any) -> GangAnswer:
     return hear_node(bench.engine.context, "exp_1", rank, replace(WORD, facts=facts or None))
 
 
@@ -47,28 +47,28 @@ def test_facts_are_shown_to_all_in_the_order_in_which_nodes_failed(bench: Bench)
     first = speak(bench, 1, ready={"ports": [1]}, failed={"rank": 2})
     second = speak(bench, 0, failed={"rank": 0})
 
-    assert [(one["rank"], one["host"], one["failed_order"]) for one in second["nodes"]] == [
+    assert [(one["rank"], one["host"], one["failed_order"]) for one in second.nodes] == [
         (0, "host-0", 2),
         (1, "host-1", 1),
     ]
-    assert second["nodes"][1]["facts"]["ready"] == {"ports": [1]}
-    assert second["epoch"] == first["epoch"] and second["version"] != first["version"]
-    assert look(bench.engine.context, "exp_1", 1)["version"] == second["version"]
+    assert second.nodes[1]["facts"]["ready"] == {"ports": [1]}
+    assert second.epoch == first.epoch and second.version != first.version
+    assert look(bench.engine.context, "exp_1", 1).version == second.version
 
 
 def test_a_wish_the_end_and_a_restart_are_all_news(bench: Bench) -> None:
-    versions = [speak(bench, 0)["version"]]
+    versions = [speak(bench, 0).version]
     bench.engine.cancel("exp_1")
-    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
+    versions.append(look(bench.engine.context, "exp_1", 1).version)
     epoch = bench.engine.context.gangs.epoch
     bench.restart()
-    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
+    versions.append(look(bench.engine.context, "exp_1", 1).version)
     bench.report(RunStatus.CANCELED)
-    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
+    versions.append(look(bench.engine.context, "exp_1", 1).version)
 
     assert len(set(versions)) == 4
     assert bench.engine.context.gangs.epoch != epoch
-    assert speak(bench, 1, ready={})["nodes"] == []  # nothing is kept of a run that has ended
+    assert speak(bench, 1, ready={}).nodes == []  # nothing is kept of a run that has ended
 
 
 def test_a_word_of_another_process_is_refused_also_after_a_restart(bench: Bench) -> None:
@@ -90,7 +90,7 @@ def test_a_silent_node_is_shown_by_its_name_until_it_speaks_again(bench: Bench) 
 
     assert bench.run().status is RunStatus.NOT_RESPONDING
     assert bench.engine.explained(bench.run()).waits_for.startswith("Nothing was heard of node 1 (host-1) for 3")
-    assert speak(bench, 0)["nodes"][1]["silent"]
+    assert speak(bench, 0).nodes[1]["silent"]
     speak(bench, 1)
     assert bench.run().status is RunStatus.PREPARING
 

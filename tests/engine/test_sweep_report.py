@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from runyard.core.formats.plain import to_plain
 from runyard.core.statuses import RunStatus
 from tests.engine.bench import Bench
 from tests.engine.test_sweeps import BANDIT, end, log, start
 
 
 def report(bench: Bench) -> dict[str, Any]:
-    return bench.engine.show_sweep("HD_1")
+    plain: dict[str, Any] = to_plain(bench.engine.show_sweep("HD_1"))
+    return plain
 
 
 def cut_short(bench: Bench) -> list[Any]:

@@ -9,7 +9,7 @@ from runyard.compute.base import JobHandle, JobReport, JobState
 from runyard.core.compute import INSTANCE, ComputeSpec
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.runs.events import JOINED, append_event, list_hosts
+from runyard.engine.runs.events import JOINED, RunHost, append_event, list_hosts
 from tests.engine.bench import Bench
 
 
@@ -123,6 +123,6 @@ def test_the_machines_of_all_attempts_are_listed_in_order(tmp_path: Path) -> Non
         append_event(bench.engine.context.store, "exp_1", {**joined, "host": f"n{rank}", "address": f"10.0.0.{rank}"})
 
     assert list_hosts(bench.engine.context.store, bench.engine.context.compute, bench.run()) == [
-        {"attempt": 1, "rank": 0, "host": "n0", "address": "10.0.0.0"},
-        {"attempt": 1, "rank": 1, "host": "n1", "address": "10.0.0.1"},
+        RunHost(1, 0, "n0", "10.0.0.0"),
+        RunHost(1, 1, "n1", "10.0.0.1"),
     ]

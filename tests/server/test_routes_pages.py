@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import re
 import socket
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,19 @@ def test_a_runs_token_is_no_reader_of_pages(served: Served, static: Path) -> Non
     served.submit()
     run = served.as_run("exp_1")
     assert get(served, "/runs", Authorization=f"Bearer {run.address.token}")[0] == 403
+
+
+def test_the_page_of_the_api_shows_every_operation_and_schema_without_scripts(served: Served) -> None:
+    document = served.client.transport.request("GET", "/openapi.json").json()
+    status, body, headers = get(served, "/api/docs")
+    text = body.decode()
+    style = text.partition("<style>")[2].partition("</style>")[0]
+
+    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert f'id="{operation["operationId"]}"' in text
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids)) and set(re.findall(r'href=[\'"]#([^\'"]+)', text)) <= set(ids)
+    assert b64encode(sha256(style.encode()).digest()).decode() in headers["content-security-policy"]
+    assert "<script" not in text and " style=" not in text and "http://" not in text and "https://" not in text

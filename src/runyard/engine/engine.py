@@ -13,7 +13,6 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.core.formats.documents import RunHost, SweepReport
 from runyard.core.formats.frames import Frame
 from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
@@ -25,7 +24,7 @@ from runyard.engine.ingest.effects import Writer, add_writer
 from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver, ShipmentSource
 from runyard.engine.loop import Loop
 from runyard.engine.runs import control, liveness, reports, schedule
-from runyard.engine.runs.events import list_hosts
+from runyard.engine.runs.events import RunHost, list_hosts
 from runyard.engine.runs.join import GangAnswer, Join, NodeWord, hear_node, join, look
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
 from runyard.engine.runs.reports import StateReport
@@ -52,7 +51,7 @@ from runyard.engine.state.reserve import Reserve
 from runyard.engine.state.spool import Spool
 from runyard.engine.state.targets import AliasBook, Targets, builtin_targets
 from runyard.engine.sweeps import sweeps
-from runyard.engine.sweeps.report import show_sweep
+from runyard.engine.sweeps.report import SweepFacts, show_sweep
 from runyard.runtime.bundle import Bundle, Bundles
 from runyard.store.base import RunStore
 
@@ -221,7 +220,7 @@ class Engine:
         """Delete a workspace and all in it for good. Return the runs' ids."""
         return self.reserve.spend(lambda: deletes.delete_workspace(self.context, self._shipping, name))
 
-    def show_sweep(self, run_id: str) -> SweepReport:
+    def show_sweep(self, run_id: str) -> SweepFacts:
         """Return a sweep with its children, as `GET /runs/{id}/sweep` answers."""
         return show_sweep(self.context.store, run_id)
 

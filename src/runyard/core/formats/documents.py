@@ -221,16 +221,8 @@ if TYPE_CHECKING:
         damaged_chunks: int
         runs: List[Dict[str, Any]]  # server.storage.repair.DamagedRun
 
-    class RunHost(TypedDict):
-        """A machine of a run's attempt."""
-
-        attempt: int
-        rank: int
-        host: str
-        address: str
-
 else:
     EvidenceLine = UncaughtException = RankFacts = ErrorDetails = RunError = RunWarning = dict
-    EnvironmentFacts = ReadyNode = FailedNode = NodeEnd = NodeFacts = NodeNews = RunHost = dict
+    EnvironmentFacts = ReadyNode = FailedNode = NodeEnd = NodeFacts = NodeNews = dict
     SweepTrial = SweepStop = SweepChild = SweepReport = CachedEnvironment = ErrorAnswer = SubmitPlan = dict
     RepairedTable = RepairAnswer = dict

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
 from runyard.core.errors import Conflict
-from runyard.core.formats.documents import RunHost
 from runyard.core.records import Run
 from runyard.engine.context import ComputeState, is_launched
 from runyard.store.base import RunStore
@@ -40,27 +40,32 @@ def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None
             continue  # another thread was faster
 
 
+@dataclass(frozen=True)
+class RunHost:
+    """A machine of a run's attempt."""
+
+    attempt: int
+    rank: int
+    host: str
+    address: str
+
+
 def list_joins(store: RunStore, run_id: str, attempt: int) -> dict[int, JoinEvent]:
     """Return the `joined` event of each node of the attempt, by rank."""
     return {event["rank"]: event for event in _joins(store, run_id) if event["attempt"] == attempt}
 
 
 def list_hosts(store: RunStore, compute: ComputeState, run: Run) -> list[RunHost]:
-    """Return the machines of all attempts of a run, `{attempt, rank, host, address}` each, in their order."""
+    """Return the machines of all attempts of a run, in their order."""
     if run.attempt == 0 or not is_launched(run):
         return []
     if compute.is_local(run):
-        return [{"attempt": run.attempt, "rank": 0, "host": socket.gethostname(), "address": ""}]
-    hosts: list[RunHost] = [
-        {
-            "attempt": event["attempt"],
-            "rank": event["rank"],
-            "host": event.get("host", ""),
-            "address": event.get("address", ""),
-        }
+        return [RunHost(run.attempt, rank=0, host=socket.gethostname(), address="")]
+    hosts = [
+        RunHost(event["attempt"], event["rank"], event.get("host", ""), event.get("address", ""))
         for event in _joins(store, run.id)
     ]
-    return sorted(hosts, key=lambda one: (one["attempt"], one["rank"]))
+    return sorted(hosts, key=lambda one: (one.attempt, one.rank))
 
 
 def _joins(store: RunStore, run_id: str) -> list[JoinEvent]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from typing import TypedDict
 
 from runyard.core.compute import LOCAL
 from runyard.core.errors import Conflict, InvalidArgument, SubmissionLost
@@ -105,7 +104,8 @@ class NodeWord:
     wait_s: float = 0.0
 
 
-class GangAnswer(TypedDict):
+@dataclass(frozen=True)
+class GangAnswer:
     """What a node is answered: the desired state of the run, and what the other nodes said."""
 
     desired: str | None
@@ -163,12 +163,12 @@ def _know(context: EngineContext, run: Run, rank: int, now: float) -> None:
 def _answer(context: EngineContext, run: Run, attempt: int) -> GangAnswer:
     is_over, is_old = run.status.is_terminal, run.attempt != attempt
     counted = f"{context.gangs.epoch}.{context.gangs.version(run.id)}"
-    return {
-        "desired": run.desired,
-        "desired_error": run.desired_error,
-        "attempt": run.due_attempt,
-        "status": run.status,
-        "epoch": context.gangs.epoch,
-        "version": f"{counted}.{run.due_attempt}.{run.desired or ''}.{'over' if is_over else ''}",
-        "nodes": [] if is_old else context.gangs.show(run.id, context.clock.monotonic()),
-    }
+    return GangAnswer(
+        desired=run.desired,
+        desired_error=run.desired_error,
+        attempt=run.due_attempt,
+        status=run.status,
+        epoch=context.gangs.epoch,
+        version=f"{counted}.{run.due_attempt}.{run.desired or ''}.{'over' if is_over else ''}",
+        nodes=[] if is_old else context.gangs.show(run.id, context.clock.monotonic()),
+    )

@@ -1,9 +1,8 @@
-"""Requests of routes: bodies, the query of a list of runs, and the types for the OpenAPI document.
+"""Requests of routes: bodies, and the query of a list of runs.
 
 A body is read once, never beyond a limit, and checked into a dataclass. JSON can hold more than a store can keep: a key
 twice, NaN, 1e400, NUL, half a surrogate pair. A user's request with such a value is refused with its name; a
-supervisor's report is taken with the text made printable. Routes handle bytes themselves, so `takes` and `gives` name
-the types of their bodies and answers.
+supervisor's report is taken with the text made printable.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import QueryParams
@@ -30,6 +27,7 @@ from runyard.core.formats.frames import Frame, iter_frames
 from runyard.core.names import check_experiment_name, check_metric_name, check_run_id
 from runyard.core.statuses import RunStatus
 from runyard.engine.sanitize import storable_value
+from runyard.server.http.openapi import QueryParameter
 from runyard.store.base import MetricCondition, RunQuery
 from runyard.store.rules import VIEWS, no_view
 
@@ -42,13 +40,29 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 MAX_LIMIT = 1000
 MAX_CONDITIONS = 100
 _CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
-_KNOWN = {
-    "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
-    "view", "order", "descending", "limit", "cursor",
-}  # fmt: skip
-F = TypeVar("F", bound=Callable[..., Any])
-_REF = "#/components/schemas/{model}"
-_ANSWER_REF = "#/components/schemas/{model}Answer"  # of a record, all fields are there; a body may leave some out
+_ORDER = QueryParameter("order", "string", "The field to sort by: `created`, `name`, `metrics.loss`.")
+OF_RUNS = (
+    QueryParameter("experiment", "string", "The experiment's name."),
+    QueryParameter("status", "string", "A status. May be repeated: one of them.", repeated=True),
+    QueryParameter("type", "string", "The type of run."),
+    QueryParameter("parent", "string", "The id of the parent: its child runs."),
+    QueryParameter("include_children", "boolean", "Child runs, too."),
+    QueryParameter("tag", "string", "`key` or `key=value`. May be repeated: all of them.", repeated=True),
+    QueryParameter("property", "string", "`key` or `key=value`. May be repeated: all of them.", repeated=True),
+    QueryParameter("parameter", "string", "`key` or `key=value`. May be repeated: all of them.", repeated=True),
+    QueryParameter("metric", "string", "A condition such as `loss<0.1`. May be repeated: all of them.", repeated=True),
+    QueryParameter("filter", "string", "A filter such as `metrics.loss < 0.1 and params.lr = 0.1`."),
+    QueryParameter("view", "string", f"{', '.join(f'`{view}`' for view in VIEWS)}."),
+    _ORDER,
+    QueryParameter("descending", "boolean", "The greatest first; true by default."),
+    QueryParameter("limit", "integer", "The most runs of one answer; 100 by default."),
+    QueryParameter("cursor", "string", "Where to go on: `next` of the page before."),
+)
+OF_RUNS_SORTED = tuple(replace(one, name="sort") if one is _ORDER else one for one in OF_RUNS)
+OFFSET = QueryParameter("offset", "integer", "The number of rows to skip.")
+COLUMN = QueryParameter("column", "string", "A field whose values are asked for. May be repeated.", repeated=True)
+BY = QueryParameter("by", "string", "The field to group by, such as `status` or `params.lr`.")
+_KNOWN = {one.name for one in OF_RUNS}
 
 
 class _AssetName(Convertor[str]):
@@ -336,51 +350,3 @@ def _limit(params: QueryParams, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10) or not 1 <= int(text) <= most:
         raise InvalidArgument(f"The parameter `limit` holds {text[:40]!r}; it is 1 to {most}.")
     return int(text)
-
-
-def takes(cls: type[Any]) -> Callable[[F], F]:
-    """Mark a route's function with the dataclass that its JSON body becomes."""
-
-    def mark(endpoint: F) -> F:
-        endpoint.__dict__["takes"] = cls
-        return endpoint
-
-    return mark
-
-
-def gives(answer: Any) -> Callable[[F], F]:
-    """Mark a route's function with the type of its JSON answer: a dataclass, or a list of them."""
-
-    def mark(endpoint: F) -> F:
-        endpoint.__dict__["gives"] = answer
-        return endpoint
-
-    return mark
-
-
-def describe_bodies(document: dict[str, Any], routers: Iterable[APIRouter], *, prefix: str) -> dict[str, Any]:
-    """Return the document with the schemas of bodies and answers put in."""
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for route in (route for router in routers for route in router.routes):
-        if isinstance(route, APIRoute) and "takes" in vars(route.endpoint):
-            body = TypeAdapter(vars(route.endpoint)["takes"]).json_schema(ref_template=_REF)
-            schemas.update(body.pop("$defs", {}))
-            described = {"required": True, "content": {"application/json": {"schema": body}}}
-            for method in route.methods or ():
-                document["paths"][prefix + route.path_format][method.lower()]["requestBody"] = described
-        if isinstance(route, APIRoute) and "gives" in vars(route.endpoint):
-            schema = TypeAdapter(vars(route.endpoint)["gives"]).json_schema(
-                ref_template=_ANSWER_REF, schema_generator=_AnswerSchema, mode="serialization"
-            )
-            schemas.update({f"{name}Answer": one for name, one in schema.pop("$defs", {}).items()})
-            for method in route.methods or ():
-                responses = document["paths"][prefix + route.path_format][method.lower()]["responses"]
-                responses[str(route.status_code or 200)]["content"] = {"application/json": {"schema": schema}}
-    return document
-
-
-class _AnswerSchema(GenerateJsonSchema):
-    """`json_answer` writes every field of a record, also those that have a default."""
-
-    def field_is_required(self, field: Any, total: bool) -> bool:
-        return True

@@ -30,7 +30,8 @@ from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.access.vault import EVERYONE
 from runyard.server.http.answers import check_stored, download_headers, json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import BYTES, DeletedName, gives, sends, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.storage.room import Taken
 
 router = APIRouter(tags=["assets"])
@@ -69,6 +70,7 @@ def list_assets(workspace: str, kind: str, request: Request, name: Optional[str]
 
 
 @router.get("/workspaces/{workspace}/assets/{kind}/{name:asset}")
+@gives(Asset)
 def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
@@ -78,6 +80,7 @@ def get_asset(workspace: str, kind: str, name: str, request: Request, version: O
 
 
 @router.post("/workspaces/{workspace}/assets/{kind}/{name:asset}", status_code=201)
+@gives(Asset, also=200)
 @takes(AssetBody)
 async def put_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Keep the next version; the newest one's key again is that version."""
@@ -85,6 +88,7 @@ async def put_asset(workspace: str, kind: str, name: str, request: Request) -> R
 
 
 @router.put("/workspaces/{workspace}/assets/{kind}/{name:asset}/{version}")
+@gives(Asset)
 @takes(AssetChange)
 async def update_asset(workspace: str, kind: str, name: str, version: int, request: Request) -> Response:
     """Change what a version says."""
@@ -92,6 +96,7 @@ async def update_asset(workspace: str, kind: str, name: str, version: int, reque
 
 
 @router.delete("/workspaces/{workspace}/assets/{kind}/{name:asset}")
+@gives(DeletedName)
 def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Delete all versions of a name; twice is fine."""
     call = call_of(request)
@@ -99,7 +104,7 @@ def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Resp
     store = call.services.store
     call.require_change("change_asset", lambda: [asset.owner for asset in store.list_assets(*place[:2], name=place[2])])
     store.delete_asset(*place)
-    return json_answer({"deleted": name})
+    return json_answer(DeletedName(name))
 
 
 def _put_asset(call: RequestContext, workspace: str, kind: str, name: str, body: bytes) -> Response:
@@ -167,6 +172,7 @@ def list_environments(request: Request) -> Response:
 
 
 @router.post("/environments/prune")
+@gives(list[BuiltFolder])
 @takes(PruneBody)
 async def prune_environments(request: Request) -> Response:
     """Remove those that nobody uses, as far as the body says; answer those that went."""
@@ -174,6 +180,7 @@ async def prune_environments(request: Request) -> Response:
 
 
 @router.delete("/environments/{key}")
+@gives(BuiltFolder)
 def remove_environment(key: str, request: Request) -> Response:
     """Remove one by its key, or by the key's beginning; 409 while a run uses it."""
     call = call_of(request)
@@ -191,6 +198,12 @@ def _prune(call: RequestContext, body: bytes) -> Response:
 
 
 @dataclass(frozen=True)
+class DataFileAnswer:
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
 class DataFileBody:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -198,25 +211,28 @@ class DataFileBody:
 
 
 @router.get("/workspaces/{workspace}/datastores/{name}/files")
-def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
+@gives(list[DataFileAnswer])
+def list_data_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
     """List the files below a path, or the one file that is there."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     document = _document(call, workspace, name)
     found = FolderStorage(document).iter_files(clean_data_path(path))
     stays = _Inside(str(document["path"]))
-    return json_answer([{"name": file.name, "size": file.size} for file in found if stays(file.name)])
+    return json_answer([DataFileAnswer(file.name, file.size) for file in found if stays(file.name)])
 
 
 @router.post("/workspaces/{workspace}/datastores/{name}/files", status_code=201)
+@gives(DataFileAnswer)
 @takes(DataFileBody)
-async def put_file(workspace: str, name: str, request: Request) -> Response:
+async def put_data_file(workspace: str, name: str, request: Request) -> Response:
     """Store uploaded content as a file of the datastore, in place of what was there."""
     return await with_json(request, lambda body: _put_file(call_of(request), workspace, name, body))
 
 
 @router.get("/workspaces/{workspace}/datastores/{name}/files/{path:path}")
-def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
+@sends(BYTES)
+def get_data_file(workspace: str, name: str, path: str, request: Request) -> Response:
     """Download one file."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
@@ -243,7 +259,7 @@ def _put_file(call: RequestContext, workspace: str, name: str, body: bytes) -> R
         except BaseException:
             call.services.quotas.add_data(user, -growth)
             raise
-    return json_answer({"name": file.name, "size": file.size}, status=201)
+    return json_answer(DataFileAnswer(file.name, file.size), status=201)
 
 
 def _check_repeats(file: RunFile) -> None:
@@ -324,7 +340,18 @@ class SecretBody:
     readers: Optional[list[str]] = None  # users; "*": all of the team. Without it a new secret is its maker's
 
 
+@dataclass(frozen=True)
+class SecretName:
+    name: str
+
+
+@dataclass(frozen=True)
+class SecretValue:
+    value: str
+
+
 @router.get("/workspaces/{workspace}/secrets")
+@gives(list[str])
 def list_secrets(workspace: str, request: Request) -> Response:
     """List the names."""
     call = call_of(request)
@@ -333,17 +360,19 @@ def list_secrets(workspace: str, request: Request) -> Response:
 
 
 @router.get("/workspaces/{workspace}/secrets/{name}")
+@gives(SecretValue)
 def get_secret(workspace: str, name: str, request: Request) -> Response:
     """Return one secret's value."""
     call = call_of(request)
     call.require("read_secret", workspace=workspace)
     _check_reader(call, check_workspace_name(workspace), name)
-    answer = json_answer({"value": call.services.vault.get(workspace, name)})
+    answer = json_answer(SecretValue(call.services.vault.get(workspace, name)))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
 @router.put("/workspaces/{workspace}/secrets/{name}")
+@gives(SecretName)
 @takes(SecretBody)
 async def put_secret(workspace: str, name: str, request: Request) -> Response:
     """Keep a secret; an earlier value is gone for good."""
@@ -351,12 +380,13 @@ async def put_secret(workspace: str, name: str, request: Request) -> Response:
 
 
 @router.delete("/workspaces/{workspace}/secrets/{name}")
+@gives(DeletedName)
 def delete_secret(workspace: str, name: str, request: Request) -> Response:
     """Delete a secret; twice is fine."""
     call = call_of(request)
     call.require_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
     call.services.vault.delete(workspace, name)
-    return json_answer({"deleted": name})
+    return json_answer(DeletedName(name))
 
 
 def _put_secret(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
@@ -368,7 +398,7 @@ def _put_secret(call: RequestContext, workspace: str, name: str, body: bytes) ->
         if reader != EVERYONE:
             check_user_name(reader)
     call.services.vault.put(workspace, name, wanted.value, readers=wanted.readers, owner=call.user)
-    return json_answer({"name": name})
+    return json_answer(SecretName(name))
 
 
 def _owners(call: RequestContext, workspace: str, name: str) -> list[str | None]:

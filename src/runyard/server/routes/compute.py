@@ -13,7 +13,8 @@ from runyard.engine.compute.admin import check_changes
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import DeletedName, gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
 OTHER = "another-run"
@@ -45,6 +46,7 @@ def list_targets(workspace: str, request: Request) -> Response:
 
 
 @router.get("/{name}")
+@gives(ComputeTarget)
 def get_target(workspace: str, name: str, request: Request) -> Response:
     """Return one with its nodes, the runs on it and its queue; `local`, aliases and clusters by name are there too."""
     call = call_of(request)
@@ -55,6 +57,7 @@ def get_target(workspace: str, name: str, request: Request) -> Response:
 
 
 @router.put("/{name}", status_code=201)
+@gives(ComputeTarget, also=200)
 @takes(ComputeSpec)
 async def create_target(workspace: str, name: str, request: Request) -> Response:
     """Make or attach a target, or return the same one (200); 409 when there is another of that name."""
@@ -62,6 +65,7 @@ async def create_target(workspace: str, name: str, request: Request) -> Response
 
 
 @router.patch("/{name}")
+@gives(ComputeTarget)
 @takes(ComputeChange)
 async def update_target(workspace: str, name: str, request: Request) -> Response:
     """Change a target; who waits for it may start by that."""
@@ -69,12 +73,13 @@ async def update_target(workspace: str, name: str, request: Request) -> Response
 
 
 @router.delete("/{name}")
+@gives(DeletedName)
 def delete_target(workspace: str, name: str, request: Request) -> Response:
     """Delete or detach a target; twice is fine, 409 while unfinished runs name it."""
     call = call_of(request)
     call.require("change_target")
     call.services.engine.compute.delete(*_checked(workspace, name))
-    return json_answer({"deleted": name})
+    return json_answer(DeletedName(name))
 
 
 def _create(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:

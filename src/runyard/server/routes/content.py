@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from runyard.artifacts.content import ContentStore
-from runyard.artifacts.listing import Folders, compare, list_files
+from runyard.artifacts.listing import Differences, Folders, SnapshotFile, compare, list_files
 from runyard.core.errors import DamagedContent, InvalidArgument, MissingContent, NotFound, TooLarge
 from runyard.core.formats.frames import pack_frame
 from runyard.core.formats.tree import FileEntry, LinkEntry, name_bytes, snapshot_id
@@ -31,7 +31,8 @@ from runyard.server.http.answers import (
     zip_answer,
 )
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import parse, parse_frames, read_body, takes, with_json
+from runyard.server.http.openapi import BYTES, ZIP, gives, sends, takes, takes_frames
+from runyard.server.http.requests import parse, parse_frames, read_body, with_json
 
 router = APIRouter(tags=["content"])
 MAX_IDS = 50_000
@@ -47,14 +48,32 @@ class Ids:
     ids: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class MissingChunks:
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class StoredCount:
+    stored: int
+
+
+@dataclass(frozen=True)
+class FreedBytes:
+    freed_bytes: int
+
+
 @router.post("/chunks/missing")
+@gives(MissingChunks)
 @takes(Ids)
-async def find_missing(request: Request) -> Response:
+async def find_missing_chunks(request: Request) -> Response:
     """Say which of some chunks are not stored."""
     return await with_json(request, lambda body: _missing(call_of(request), body))
 
 
 @router.post("/chunks", status_code=201)
+@gives(StoredCount)
+@takes_frames
 async def put_chunks(request: Request) -> Response:
     """Store chunks; the hash of each is checked."""
     body = await read_body(request, CHUNKS_LIMIT)
@@ -62,6 +81,7 @@ async def put_chunks(request: Request) -> Response:
 
 
 @router.post("/chunks/release")
+@gives(FreedBytes)
 @takes(Ids)
 async def release_chunks(request: Request) -> Response:
     """Take back what an upload of the caller's that failed has stored, as far as nothing names it."""
@@ -70,6 +90,7 @@ async def release_chunks(request: Request) -> Response:
 
 @router.post("/chunks/fetch")
 @takes(Ids)
+@sends(BYTES)
 async def fetch_chunks(request: Request) -> Response:
     """Return chunks as frames, in the order asked for."""
     return await with_json(request, lambda body: _fetch(call_of(request), body))
@@ -77,7 +98,7 @@ async def fetch_chunks(request: Request) -> Response:
 
 def _missing(call: RequestContext, body: bytes) -> Response:
     call.require("put_content")
-    return json_answer({"missing": call.services.content.missing(_ids(body))})
+    return json_answer(MissingChunks(call.services.content.missing(_ids(body))))
 
 
 def _put(call: RequestContext, body: bytes) -> Response:
@@ -86,7 +107,7 @@ def _put(call: RequestContext, body: bytes) -> Response:
         call.services.room.check(len(body), "The content of this request")
     chunks = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
     stored = call.services.content.put_chunks(chunks, uploader=repr(call.principal))
-    return json_answer({"stored": stored}, status=201)
+    return json_answer(StoredCount(stored), status=201)
 
 
 def _release(call: RequestContext, body: bytes) -> Response:
@@ -94,7 +115,7 @@ def _release(call: RequestContext, body: bytes) -> Response:
     ids, services = _ids(body), call.services
     # The upload filled the disk, as a rule, and the index needs room to forget its chunks.
     freed = services.engine.reserve.spend(lambda: services.collecting.take_back(ids, repr(call.principal)))
-    return json_answer({"freed_bytes": freed})
+    return json_answer(FreedBytes(freed))
 
 
 def _fetch(call: RequestContext, body: bytes) -> Response:
@@ -134,7 +155,21 @@ class SnapshotBody:
     size_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class SnapshotRoot:
+    id: str
+    root: str
+
+
+@dataclass(frozen=True)
+class SnapshotFiles(SnapshotRoot):
+    files: list[SnapshotFile]
+    more: bool
+
+
 @router.post("/trees", status_code=201)
+@gives(StoredCount)
+@takes_frames
 async def put_trees(request: Request) -> Response:
     """Store trees, children first; each must name only what is stored."""
     body = await read_body(request, TREES_LIMIT)
@@ -142,6 +177,7 @@ async def put_trees(request: Request) -> Response:
 
 
 @router.get("/trees/{tree}")
+@sends(BYTES)
 def get_tree(tree: str, request: Request) -> Response:
     """Return a tree and all below it as frames, root first."""
     call = call_of(request)
@@ -155,6 +191,7 @@ def get_tree(tree: str, request: Request) -> Response:
 
 
 @router.post("/snapshots", status_code=201)
+@gives(SnapshotRoot)
 @takes(SnapshotBody)
 async def put_snapshot(request: Request) -> Response:
     """Record a snapshot by its root tree; the same tree gives the same id."""
@@ -162,9 +199,10 @@ async def put_snapshot(request: Request) -> Response:
 
 
 @router.get("/snapshots/{snapshot}")
+@gives(SnapshotRoot)
 def get_snapshot(snapshot: str, request: Request) -> Response:
     """Return a snapshot's root tree."""
-    return json_answer({"id": snapshot, "root": readable_root(call_of(request), snapshot)})
+    return json_answer(SnapshotRoot(snapshot, readable_root(call_of(request), snapshot)))
 
 
 def readable_root(call: RequestContext, snapshot: str) -> str:
@@ -182,7 +220,7 @@ def readable_root(call: RequestContext, snapshot: str) -> str:
 def _put_trees(call: RequestContext, body: bytes) -> Response:
     call.require("put_content")
     trees = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
-    return json_answer({"stored": call.services.content.put_trees(trees)}, status=201)
+    return json_answer(StoredCount(call.services.content.put_trees(trees)), status=201)
 
 
 def _put_snapshot(call: RequestContext, body: bytes) -> Response:
@@ -198,18 +236,20 @@ def _put_snapshot(call: RequestContext, body: bytes) -> Response:
             details={"missing": [root]},
         )
     call.services.store.put_snapshot(snapshot_id(root), root, files=wanted.files, size_bytes=wanted.size_bytes)
-    return json_answer({"id": snapshot_id(root), "root": root}, status=201)
+    return json_answer(SnapshotRoot(snapshot_id(root), root), status=201)
 
 
 @router.get("/snapshots/{snapshot}/files")
+@gives(SnapshotFiles)
 def list_snapshot_files(snapshot: str, request: Request) -> Response:
     """List a snapshot's files and links, sorted by path."""
     folders = _folders(request, snapshot)
     files, more = list_files(folders, limit=MOST_LISTED)
-    return json_answer({"id": snapshot, "root": folders.root, "files": files, "more": more})
+    return json_answer(SnapshotFiles(snapshot, folders.root, files, more))
 
 
 @router.get("/snapshots/{snapshot}/files/{path:path}")
+@sends(BYTES, also=206)
 def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
     """Download one file. The path is looked up in the snapshot's own folders, never on a disk."""
     content = call_of(request).services.content
@@ -227,6 +267,7 @@ def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
 
 
 @router.get("/snapshots/{snapshot}/zip")
+@sends(ZIP)
 def get_snapshot_zip(snapshot: str, request: Request) -> Response:
     """Download all files of a snapshot as one zip."""
     content = call_of(request).services.content
@@ -240,6 +281,7 @@ def get_snapshot_zip(snapshot: str, request: Request) -> Response:
 
 
 @router.get("/snapshots/{snapshot}/diff")
+@gives(Differences)
 def get_snapshot_diff(snapshot: str, request: Request, other: str = Query(alias="with")) -> Response:
     """Say which files of `with` were added, removed or changed to make this snapshot."""
     before, after = _folders(request, other), _folders(request, snapshot)

@@ -16,6 +16,7 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_workspace_name
 from runyard.server.access.shares import holder_of
 from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.http.openapi import EVENTS, sends
 from runyard.server.live import Listener
 from runyard.server.services import Services
 
@@ -27,6 +28,7 @@ LIST_PAUSE_S = 1.0
 
 
 @router.get("")
+@sends(EVENTS)
 async def stream_events(
     request: Request,
     run: Annotated[Optional[list[str]], Query()] = None,

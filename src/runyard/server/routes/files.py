@@ -31,7 +31,8 @@ from runyard.server.http.answers import (
     zip_answer,
 )
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import BYTES, ZIP, ErrorBody, error_body, gives, sends, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.services import Services
 
 router = APIRouter(tags=["files"])
@@ -60,6 +61,19 @@ class FilesBody:
 
 
 @dataclass(frozen=True)
+class RefusedFile:
+    index: int
+    name: str
+    error: ErrorBody
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    stored: int
+    refused: list[RefusedFile]
+
+
+@dataclass(frozen=True)
 class Names:
     names: list[str] = field(default_factory=list)
 
@@ -77,7 +91,7 @@ class Found:
 
 @router.get("/runs/{run_id}/files")
 @gives(list[RunFile])
-def list_files(run_id: str, request: Request) -> Response:
+def list_run_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
     call = call_of(request)
     run = call.readable_run(run_id)
@@ -86,28 +100,32 @@ def list_files(run_id: str, request: Request) -> Response:
 
 
 @router.post("/runs/{run_id}/files", status_code=201)
+@gives(RunFile)
 @takes(FileBody)
-async def put_file(run_id: str, request: Request) -> Response:
+async def put_run_file(run_id: str, request: Request) -> Response:
     """Name stored content as a file of the run."""
     return await with_json(request, lambda body: _put(call_of(request), run_id, body))
 
 
 @router.post("/runs/{run_id}/files/batch", status_code=201)
+@gives(StoredFiles)
 @takes(FilesBody)
-async def put_files(run_id: str, request: Request) -> Response:
+async def put_run_files(run_id: str, request: Request) -> Response:
     """Name stored content as many files of the run; one that is refused does not keep the others out."""
     return await with_json(request, lambda body: _put_many(call_of(request), run_id, body))
 
 
 @router.post("/runs/{run_id}/files/fetch")
 @takes(Names)
-async def fetch_files(run_id: str, request: Request) -> Response:
+@sends(BYTES)
+async def fetch_run_files(run_id: str, request: Request) -> Response:
     """Return many small files as frames, in the order asked for."""
     return await with_json(request, lambda body: _fetch(call_of(request), run_id, body))
 
 
 @router.get("/runs/{run_id}/files/{name:path}")
-async def get_file(
+@sends(BYTES, also=206)
+async def get_run_file(
     run_id: str,
     name: str,
     request: Request,
@@ -198,12 +216,12 @@ def _put_many(call: RequestContext, run_id: str, body: bytes) -> Response:
         run_id, [item for item in checked if isinstance(item, RunFile)], replace=wanted.replace
     )
     results: dict[int, object] = {**dict(enumerate(checked)), **dict(zip(good, stored))}
-    refused: list[dict[str, object]] = [
-        {"index": at, "name": wanted.files[at].name[:200], "error": item.to_plain()}
+    refused = [
+        RefusedFile(at, wanted.files[at].name[:200], error_body(item))
         for at, item in results.items()
         if isinstance(item, RunyardError)
     ]
-    return json_answer({"stored": len(results) - len(refused), "refused": refused}, status=201)
+    return json_answer(StoredFiles(len(results) - len(refused), refused), status=201)
 
 
 def _counted(call: RequestContext, run: Run, item: RunFile | RunyardError) -> RunFile | RunyardError:
@@ -261,7 +279,8 @@ def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> li
 
 
 @router.get("/runs/{run_id}/zip")
-def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
+@sends(ZIP)
+def get_run_zip(run_id: str, request: Request, folder: str = "") -> Response:
     """Download the files below `folder`, or all, as one zip; a log as far as it is written."""
     call = call_of(request)
     run = call.readable_run(run_id)

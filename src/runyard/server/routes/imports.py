@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Union
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -33,7 +33,8 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.runs.submit import parse_parameters
 from runyard.server.http.answers import check_stored, json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, takes, with_json
+from runyard.server.http.openapi import ErrorBody, error_body, gives, takes, takes_frames
+from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, with_json
 from runyard.store.base import ArtifactMetric, ImportedPart, ImportedRecord, ImportResult, Points, Rows
 from runyard.store.record_limits import check_labels
 
@@ -96,7 +97,39 @@ class ImportedVersion:
     about: Optional[ModelAbout] = None  # of a model's name
 
 
+@dataclass(frozen=True)
+class KnownImports:
+    known: dict[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class ImportedRunAnswer:
+    id: str
+    new: bool
+    points: int
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class RefusedRun:
+    id: str
+    error: ErrorBody
+
+
+@dataclass(frozen=True)
+class ImportedRuns:
+    results: list[Union[ImportedRunAnswer, RefusedRun]]
+
+
+@dataclass(frozen=True)
+class ImportedAssetAnswer:
+    name: str
+    version: int
+    new: bool
+
+
 @router.post("/known")
+@gives(KnownImports)
 @takes(ImportIds)
 async def find_imported(workspace: str, request: Request) -> Response:
     """Say of each id that is taken where its run was imported from; of another run nothing."""
@@ -104,6 +137,8 @@ async def find_imported(workspace: str, request: Request) -> Response:
 
 
 @router.post("/runs")
+@gives(ImportedRuns)
+@takes_frames
 async def import_runs(workspace: str, request: Request) -> Response:
     """Store runs of another tracker, or what is new of them; says of each how it went."""
     body = await read_body(request, FRAMES_LIMIT)
@@ -111,6 +146,7 @@ async def import_runs(workspace: str, request: Request) -> Response:
 
 
 @router.post("/assets")
+@gives(ImportedAssetAnswer)
 @takes(ImportedVersion)
 async def import_asset(workspace: str, request: Request) -> Response:
     """Keep a version of a model, an environment or a dataset with its number and times; twice is fine."""
@@ -122,12 +158,12 @@ def _find(call: RequestContext, workspace: str, body: bytes) -> Response:
     ids = parse(ImportIds, body).ids
     if len(ids) > MOST_IDS:
         raise InvalidArgument(f"{len(ids)} ids in one request; {MOST_IDS} is the most.", hint="Send several requests.")
-    store, found = call.services.store, {}
+    store, found = call.services.store, dict[str, Mapping[str, Any]]()
     for run_id in map(check_run_id, ids):
         run = store.find_run(run_id)
         if run is not None:
             found[run_id] = _origin(run.properties) if run.workspace == workspace else {}
-    return json_answer({"known": found})
+    return json_answer(KnownImports(found))
 
 
 def _origin(properties: Mapping[str, str]) -> Mapping[str, Any]:
@@ -145,7 +181,7 @@ def _import(call: RequestContext, workspace: str, body: bytes) -> Response:
     if len(records) > MOST_RUNS:
         raise InvalidArgument(f"{len(records)} runs in one request; {MOST_RUNS} is the most.")
     results = call.services.store.import_runs(records)
-    return json_answer({"results": [_result(record, result) for record, result in zip(records, results)]})
+    return json_answer(ImportedRuns([_result(record, result) for record, result in zip(records, results)]))
 
 
 def _records(call: RequestContext, workspace: str, frames: Sequence[Frame]) -> Iterator[ImportedRecord]:
@@ -276,10 +312,10 @@ def _time(ns: int | None) -> datetime | None:
         raise InvalidArgument(f"{ns} is no time in nanoseconds.") from None
 
 
-def _result(record: ImportedRecord, result: ImportResult | RunyardError) -> Mapping[str, Any]:
+def _result(record: ImportedRecord, result: ImportResult | RunyardError) -> ImportedRunAnswer | RefusedRun:
     if isinstance(result, RunyardError):
-        return {"id": record.new.id, "error": result.to_plain()}
-    return {"id": record.new.id, "new": result.is_new, "points": result.points, "notes": list(result.notes)}
+        return RefusedRun(record.new.id, error_body(result))
+    return ImportedRunAnswer(record.new.id, result.is_new, result.points, list(result.notes))
 
 
 def _import_asset(call: RequestContext, workspace: str, body: bytes) -> Response:
@@ -308,7 +344,7 @@ def _import_asset(call: RequestContext, workspace: str, body: bytes) -> Response
         )  # fmt: skip
     if wanted.about is not None:
         _put_about(call, workspace, name, wanted.about)
-    return json_answer({"name": name, "version": wanted.version, "new": is_new})
+    return json_answer(ImportedAssetAnswer(name, wanted.version, is_new))
 
 
 def _model(call: RequestContext, wanted: ImportedVersion) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Optional, TypeVar
 
 import anyio
@@ -17,6 +18,7 @@ from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.http.openapi import gives
 from runyard.server.logs.lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, Budget, LogSource, read_lines
 from runyard.server.logs.search import LONGEST_TEXT, MOST_HITS, SearchProgress, SearchRequest, find_first_error, search
 from runyard.server.routes.files import MAX_WAIT_S, Found, find_in
@@ -29,8 +31,53 @@ LOG_FOLDERS = ("user_logs/", "azureml-logs/", "system_logs/", "")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class LogAnswer:
+    """The log as it was: `id` is another when the file was written anew."""
+
+    file: str
+    id: str
+    size: int
+    complete: bool
+
+
+@dataclass(frozen=True)
+class LogLines(LogAnswer):
+    """`first` is the number of the first line; negative, counted from the end, while `total` is null."""
+
+    first: int
+    total: Optional[int]
+    ended: bool  # the last line ends with a newline
+    lines: list[str]
+    cut: list[int]  # positions in `lines` whose text goes on
+
+
+@dataclass(frozen=True)
+class SearchAnswer(LogAnswer):
+    """How far the search came. Until it is `done`, ask again with `after` and `offset`."""
+
+    searched_to: int
+    offset: Optional[int]
+    done: bool
+
+
+@dataclass(frozen=True)
+class LogHits(SearchAnswer):
+    lines: list[int]
+    excerpts: list[str]
+
+
+@dataclass(frozen=True)
+class LogError(SearchAnswer):
+    line: Optional[int]
+    text: str
+    kind: str
+    sure: bool
+
+
 @router.get("/lines")
-async def get_lines(
+@gives(LogLines)
+async def get_log_lines(
     run_id: str,
     request: Request,
     file: str = "",
@@ -62,7 +109,8 @@ async def get_lines(
 
 
 @router.get("/search")
-async def search_lines(
+@gives(LogHits)
+async def search_log(
     run_id: str,
     request: Request,
     text: str,
@@ -90,6 +138,7 @@ async def search_lines(
 
 
 @router.get("/first-error")
+@gives(LogError)
 async def get_first_error(
     run_id: str, request: Request, file: str = "", after: int = 0, offset: Optional[int] = None
 ) -> Response:
@@ -111,16 +160,8 @@ def _lines(
     budget = Budget(LOOK_S if first < 0 and count else WORK_S)
     lines = read_lines(source, index, first=first, count=count, budget=budget, longest=longest)
     ends = source.size == 0 or source.read(source.size - 1, 1) == b"\n"
-    return json_answer(
-        {
-            **_about(found, source),
-            "first": lines.first,
-            "total": lines.total,
-            "ended": ends,
-            "lines": list(map(LineRedactor().hide, lines.lines)) if redact else lines.lines,
-            "cut": lines.cut,
-        }
-    )
+    shown = list(map(LineRedactor().hide, lines.lines)) if redact else lines.lines
+    return json_answer(LogLines(*_about(found, source), lines.first, lines.total, ends, shown, lines.cut))
 
 
 def _search(
@@ -131,9 +172,9 @@ def _search(
     budget = Budget(WORK_S)
     progress = _progress(call.services, source, budget, after=after, offset=offset)
     if progress is None:
-        return json_answer({**_about(found, source), **_counting(after), "lines": [], "excerpts": []})
+        return json_answer(LogHits(*_about(found, source), *_counting(after), [], []))
     hits = search(source, wanted, progress, limit=limit, budget=budget)
-    return json_answer({**_about(found, source), **_came(progress), "lines": hits.lines, "excerpts": hits.excerpts})
+    return json_answer(LogHits(*_about(found, source), *_came(progress), hits.lines, hits.excerpts))
 
 
 def _first_error(call: RequestContext, run_id: str, file: str, *, after: int, offset: int | None) -> Response:
@@ -142,29 +183,33 @@ def _first_error(call: RequestContext, run_id: str, file: str, *, after: int, of
     budget = Budget(WORK_S)
     shown = _diagnosed(run, found.file.name) if after <= 0 and offset is None else None
     if shown is not None:
-        came = {"searched_to": shown["line"], "offset": None, "done": True}
-        return json_answer({**_about(found, source), **came, **shown, "kind": "diagnosis", "sure": True})
+        line, text = shown
+        return json_answer(LogError(*_about(found, source), line, None, True, line, text, "diagnosis", True))
     progress = _progress(call.services, source, budget, after=after, offset=offset)
     if progress is None:
-        nothing = {"line": None, "text": "", "kind": "", "sure": False}
-        return json_answer({**_about(found, source), **_counting(after), **nothing})
+        return json_answer(LogError(*_about(found, source), *_counting(after), None, "", "", False))
     error = find_first_error(source, progress, budget=budget)
-    told = {"line": error.line, "text": error.text, "kind": error.kind, "sure": error.is_sure}
-    return json_answer({**_about(found, source), **_came(progress), **told, "done": progress.done or error.is_sure})
+    line, offset, done = _came(progress)
+    answer = LogError(
+        *_about(found, source), line, offset, done or error.is_sure, error.line, error.text, error.kind, error.is_sure
+    )
+    return json_answer(answer)
 
 
-def _about(found: Found, source: LogSource) -> dict[str, object]:
+def _about(found: Found, source: LogSource) -> tuple[str, str, int, bool]:
+    """Return the fields of a `LogAnswer`."""
     key = hashlib.sha256(source.key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return {"file": found.file.name, "id": key, "size": source.size, "complete": found.complete}
+    return found.file.name, key, source.size, found.complete
 
 
-def _came(progress: SearchProgress) -> dict[str, object]:
-    return {"searched_to": progress.line, "offset": progress.offset, "done": progress.done}
+def _came(progress: SearchProgress) -> tuple[int, int | None, bool]:
+    """Return the fields that a `SearchAnswer` adds."""
+    return progress.line, progress.offset, progress.done
 
 
-def _counting(after: int) -> dict[str, object]:
+def _counting(after: int) -> tuple[int, int | None, bool]:
     """The place to begin at is not found yet: ask again."""
-    return {"searched_to": after, "offset": None, "done": False}
+    return after, None, False
 
 
 def _progress(
@@ -206,12 +251,12 @@ def _details(run: Run) -> ErrorDetails:
     return details if isinstance(details, dict) else {}
 
 
-def _diagnosed(run: Run, name: str) -> dict[str, object] | None:
-    """Return the line of this log that the run's diagnosis shows first."""
+def _diagnosed(run: Run, name: str) -> tuple[int, str] | None:
+    """Return the line of this log that the run's diagnosis shows first, and its text."""
     evidence = _details(run).get("evidence")
     for line in evidence if isinstance(evidence, list) else ():
         if isinstance(line, dict) and line.get("file") == name and isinstance(line.get("line"), int):
-            return {"line": line["line"], "text": str(line.get("text", ""))[:1000]}
+            return int(line["line"] or 0), str(line.get("text", ""))[:1000]
     return None
 
 

@@ -18,7 +18,8 @@ from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
 from runyard.server.http.answers import Piece, frames_answer, json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import BYTES, gives, sends, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.store.base import ALL_RANKS, STEP, TIME, Chart, MetricSeries, Series
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def list_metrics(run_id: str, request: Request, name: Optional[str] = None, syst
 
 
 @router.get("/runs/{run_id}/metrics/values")
-def metric_values(
+@sends(BYTES)
+def get_metric_values(
     run_id: str, request: Request, name: Optional[str] = None, rank: RankOrWord = None, system: bool = False
 ) -> Response:
     """Return all values of all series, one frame each, in the order the metrics were first logged.
@@ -66,7 +68,8 @@ def metric_values(
 
 
 @router.get("/runs/{run_id}/metrics/series")
-def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: RankOrWord = None) -> Response:
+@sends(BYTES)
+def get_metric_series(run_id: str, request: Request, name: str, column: str = "", rank: RankOrWord = None) -> Response:
     """Return steps, times and values of one series; `rank` as for all values."""
     call = call_of(request)
     call.readable_run(run_id)
@@ -77,7 +80,8 @@ def metric_series(run_id: str, request: Request, name: str, column: str = "", ra
 
 
 @router.get("/runs/{run_id}/metrics/chart")
-def metric_chart(
+@sends(BYTES)
+def get_metric_chart(
     run_id: str,
     request: Request,
     name: str,
@@ -193,6 +197,7 @@ class ChartsBody:
 
 @router.post("/charts")
 @takes(ChartsBody)
+@sends(BYTES)
 async def draw_charts(request: Request) -> Response:
     """Return at most `width` buckets of each series, with exact least and greatest values, in the order asked for."""
     return await with_json(request, lambda body: _draw_all(call_of(request), parse(ChartsBody, body)))

@@ -15,7 +15,8 @@ from runyard.core.records import KIND, MODEL_NAME, Asset, ModelAbout, ModelSpec,
 from runyard.server.http.answers import ByteWindow, check_stored, download_answer, json_answer
 from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.model_files import files_of_run, is_below, is_prompt, read_model_file, spec_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import BYTES, DeletedName, gives, sends, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.store.record_limits import check_labels
 
 Document = Mapping[str, Any]  # of an asset
@@ -58,6 +59,7 @@ def list_models(workspace: str, request: Request, name: Optional[str] = None) ->
 
 
 @router.get("/{name:asset}")
+@gives(ModelVersion)
 def get_model(workspace: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
@@ -67,21 +69,24 @@ def get_model(workspace: str, name: str, request: Request, version: Optional[int
 
 
 @router.post("/{name:asset}", status_code=201)
+@gives(ModelVersion)
 @takes(NewModel)
-async def register(workspace: str, name: str, request: Request) -> Response:
+async def register_model(workspace: str, name: str, request: Request) -> Response:
     """Keep the next version of a model."""
     return await with_json(request, lambda body: _register(call_of(request), workspace, name, body))
 
 
 @router.patch("/{name:asset}/{version}")
+@gives(ModelVersion)
 @takes(ModelChange)
-async def change(workspace: str, name: str, version: int, request: Request) -> Response:
+async def change_model(workspace: str, name: str, version: int, request: Request) -> Response:
     """Change what is said about a version; its files stay."""
     return await with_json(request, lambda body: _change(call_of(request), workspace, name, version, body))
 
 
 @router.delete("/{name:asset}/{version}")
-def delete(workspace: str, name: str, version: int, request: Request) -> Response:
+@gives(DeletedName)
+def delete_model(workspace: str, name: str, version: int, request: Request) -> Response:
     """Delete one version; twice is fine."""
     call = call_of(request)
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
@@ -93,11 +98,12 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
     )
     store.delete_asset(*place, version=version)
     call.services.collecting.note()
-    return json_answer({"deleted": f"{name}:{version}"})
+    return json_answer(DeletedName(f"{name}:{version}"))
 
 
 @router.get("/{name:asset}/{version}/files/{path:path}")
-def get_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
+@sends(BYTES)
+def get_model_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
     """Download one of a version's files."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)

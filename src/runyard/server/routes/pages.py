@@ -45,6 +45,16 @@ def static_file(name: str, request: Request) -> Response:
     return Response(file.body, media_type=file.media_type, headers=headers)
 
 
+@router.get("/api/docs")
+def api_page(request: Request) -> Response:
+    """Show the OpenAPI document to people."""
+    from runyard.server.http import api_page  # loaded when it is first asked for
+
+    call_of(request).require("list_runs")
+    headers = {"Content-Security-Policy": api_page.POLICY}
+    return Response(api_page.page(request.app.openapi()), media_type="text/html; charset=utf-8", headers=headers)
+
+
 def page(request: Request) -> Response:
     call_of(request).require("list_runs")
     return _html(200)

@@ -16,18 +16,18 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute_options import RAY
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, RunyardError, TooLarge
-from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_metric_name, check_run_id, check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, RunChange
-from runyard.engine.ingest.effects import run_key
+from runyard.engine.ingest.effects import Writer, run_key
 from runyard.engine.runs.resubmit import ResubmitRequest
 from runyard.engine.runs.submit import ExternalProcess, Submitted
 from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.http.openapi import ErrorBody, QueryParameter, error_body, gives, reads, takes
 from runyard.server.http.references import find_run
-from runyard.server.http.requests import gives, parse, run_query, takes, with_json
+from runyard.server.http.requests import OF_RUNS, parse, run_query, with_json
 from runyard.store.base import MetricSummary
 from runyard.store.record_limits import record_size
 
@@ -86,7 +86,30 @@ class FailRequest:
     error: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class CreatedRunAnswer:
+    """`token` and `folder` are told of a new run that its own process reports, once."""
+
+    run: Run
+    token: Optional[str]
+    folder: Optional[str]
+
+
+@dataclass(frozen=True)
+class RunPageAnswer:
+    """`next` is the `cursor` of the next page; None: this is the last one."""
+
+    runs: list[Run]
+    next: Optional[str]
+
+
+@dataclass(frozen=True)
+class WriterAnswer(Writer):
+    attempt: int  # version 0.2 and older know an external writer by its attempt
+
+
 @router.post("/runs", status_code=201)
+@gives(CreatedRunAnswer, also=200)
 @takes(RunRequest)
 async def create_run(request: Request) -> Response:
     """Create a run, or return the one made with the same key (200)."""
@@ -112,16 +135,19 @@ def find_named_run(workspace: str, request: Request, name: str = "") -> Response
 
 
 @router.get("/workspaces/{workspace}/runs")
+@gives(RunPageAnswer)
+@reads(*OF_RUNS)
 def list_runs(workspace: str, request: Request) -> Response:
     """List runs, newest first, a page at a time."""
     call = call_of(request)
     query = replace(run_query(check_workspace_name(workspace), request.query_params), max_bytes=MAX_PAGE_BYTES)
     call.require("list_runs", query.parent_id)
     page = call.services.store.list_runs(query)
-    return json_answer({"runs": page.runs, "next": page.next})
+    return json_answer(RunPageAnswer(page.runs, page.next))
 
 
 @router.patch("/runs/{run_id}")
+@gives(Run)
 @takes(RunPatch)
 async def update_run(run_id: str, request: Request) -> Response:
     """Change tags, add properties, name, describe or archive a run."""
@@ -129,6 +155,7 @@ async def update_run(run_id: str, request: Request) -> Response:
 
 
 @router.post("/runs/{run_id}/cancel")
+@gives(Run)
 def cancel_run(run_id: str, request: Request) -> Response:
     """Ask for the run's end; twice is fine, a finished run is answered as it is."""
     call = call_of(request)
@@ -137,6 +164,7 @@ def cancel_run(run_id: str, request: Request) -> Response:
 
 
 @router.post("/runs/{run_id}/fail")
+@gives(Run)
 @takes(FailRequest)
 async def fail_run(run_id: str, request: Request) -> Response:
     """End the run as failed; its processes are stopped."""
@@ -144,6 +172,7 @@ async def fail_run(run_id: str, request: Request) -> Response:
 
 
 @router.post("/runs/{run_id}/writers", status_code=201)
+@gives(WriterAnswer)
 @takes(WatchedProcess)
 async def add_writer(run_id: str, request: Request) -> Response:
     """Give a process that logs on a run which it is not a journal folder with a watcher."""
@@ -162,9 +191,7 @@ def _create(call: RequestContext, body: bytes) -> Response:
     if wanted.launch:
         check_target(call, wanted.run.workspace, wanted.run.spec.target)
     made = _submit(call, replace(wanted, run=_signed(call, wanted.run)))
-    answer: dict[str, object] = {"run": call.services.engine.explained(made.run)}
-    if made.token is not None:
-        answer.update(token=made.token, folder=made.folder)
+    answer = CreatedRunAnswer(call.services.engine.explained(made.run), made.token, made.folder)
     return json_answer(answer, status=201 if made.is_new else 200)
 
 
@@ -305,8 +332,7 @@ def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
     _check_watched(call, process)
     told = ExternalProcess(process.pid, process.start_ticks, host=process.host)
     writer = call.services.engine.add_writer(run_id, told)
-    # Version 0.2 and older know an external writer by its attempt.
-    return json_answer({**to_plain(writer), "attempt": writer.external_writer}, status=201)
+    return json_answer(WriterAnswer(**vars(writer), attempt=writer.external_writer), status=201)
 
 
 @dataclass(frozen=True)
@@ -321,7 +347,28 @@ class BulkChange:
     tags_remove: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class FailedChange:
+    id: str
+    error: ErrorBody
+
+
+@dataclass(frozen=True)
+class BulkAnswer:
+    """`undo_until`: until when deleted runs can be restored."""
+
+    done: list[str]
+    failed: list[FailedChange]
+    undo_until: Optional[datetime]
+
+
+@dataclass(frozen=True)
+class ResubmittedRun:
+    run: Run
+
+
 @router.post("/runs/bulk")
+@gives(BulkAnswer)
 @takes(BulkChange)
 async def change_runs(request: Request) -> Response:
     """Tag, untag, cancel, archive, unarchive, delete or restore up to a thousand runs; says of each how it went."""
@@ -329,6 +376,7 @@ async def change_runs(request: Request) -> Response:
 
 
 @router.post("/runs/{run_id}/resubmit", status_code=201)
+@gives(ResubmittedRun, also=200)
 @takes(ResubmitRequest)
 async def resubmit_run(run_id: str, request: Request) -> Response:
     """Submit a run again: same spec, code, tags and name."""
@@ -344,17 +392,17 @@ def _change_runs(call: RequestContext, body: bytes) -> Response:
     if len(wanted.ids) > MOST_RUNS:
         raise InvalidArgument(f"{len(wanted.ids)} runs are too many for one call.", why=f"It takes {MOST_RUNS}.")
     change = _Change(call, wanted)
-    failed: list[dict[str, object]] = []
+    failed: list[FailedChange] = []
     for run_id in dict.fromkeys(wanted.ids):
         if run_id in change.done:  # a run above took it along
             continue
         try:
             action(change, run_id)
         except RunyardError as error:
-            failed.append({"id": run_id, "error": error.to_plain()})
-    left = {each["id"] for each in failed}
+            failed.append(FailedChange(run_id, error_body(error)))
+    left = {each.id for each in failed}
     done = [run_id for run_id in dict.fromkeys(wanted.ids) if run_id not in left]
-    return json_answer({"done": done, "failed": failed, "undo_until": change.undo_until})
+    return json_answer(BulkAnswer(done, failed, change.undo_until))
 
 
 class _Change:
@@ -418,7 +466,7 @@ def _resubmit(call: RequestContext, run_id: str, body: bytes) -> Response:
         check_free_id(call.services.store, wanted.id)
     named = replace(wanted, key=own_key(call, wanted.key)) if wanted.key else wanted
     made = call.services.engine.resubmit(run_id, named, owner=call.user)
-    return json_answer({"run": call.services.engine.explained(made.run)}, status=201 if made.is_new else 200)
+    return json_answer(ResubmittedRun(call.services.engine.explained(made.run)), status=201 if made.is_new else 200)
 
 
 @dataclass(frozen=True)
@@ -438,7 +486,15 @@ class MetricSummaries:
     left_out: int  # metrics beyond the most of one answer
 
 
+@dataclass(frozen=True)
+class FoundRuns:
+    runs: list[Run]
+    missing: list[str]
+
+
 @router.get("/runs")
+@gives(FoundRuns)
+@reads(QueryParameter("id", "string", "A run. May be repeated.", repeated=True))
 def read_runs(request: Request) -> Response:
     """Return the runs with the ids asked for, in that order; `missing` names those that are not there."""
     call = call_of(request)
@@ -457,7 +513,7 @@ def read_runs(request: Request) -> Response:
                 why=f"{MAX_READ_BYTES:,} bytes are the most of one answer.",
                 hint="Ask for fewer runs at once.",
             )
-    return json_answer({"runs": runs, "missing": missing})
+    return json_answer(FoundRuns(runs, missing))
 
 
 @router.post("/metrics/summary")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +13,7 @@ from runyard.server.access.permissions import UserPrincipal
 from runyard.server.access.signin import SigninSession
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import call_of
+from runyard.server.http.openapi import gives
 
 router = APIRouter(tags=["server"])
 
@@ -52,7 +55,13 @@ def make_ticket(request: Request, wanted: TicketRequest) -> Ticket:
     return Ticket(ticket=request.app.state.signin.make_ticket(_session_of(request, "needs a ticket"), path))
 
 
+@dataclass(frozen=True)
+class SignedOut:
+    signed_out: bool = True
+
+
 @router.post("/signout")
+@gives(SignedOut)
 def sign_out(request: Request) -> Response:
     """End the session of the browser that asks; its cookie is worth nothing from then on."""
     call = call_of(request)
@@ -60,7 +69,7 @@ def sign_out(request: Request) -> Response:
     session = _session_of(request, "can be ended")
     request.app.state.signin.end(session)
     end_session(call.services.store, session)
-    answer = json_answer({"signed_out": True})
+    answer = json_answer(SignedOut())
     answer.headers["set-cookie"] = request.app.state.signin.make_end()
     return answer
 

@@ -12,24 +12,31 @@ import base64
 import os
 import platform
 from dataclasses import dataclass
+from typing import Optional
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from runyard.core.errors import NotAllowed, NotFound, SubmitRejected
+from runyard.core.formats.documents import RunError
 from runyard.core.formats.frames import join_frames
-from runyard.core.formats.plain import to_plain
 from runyard.core.formats.tree import CHUNK, TREE
 from runyard.core.names import check_run_id
 from runyard.core.records import Run
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.engine.ingest.ship import ShipAnswer
+from runyard.engine.runs.events import RunHost
 from runyard.engine.runs.join import GangAnswer, Join, NodeWord
+from runyard.engine.runs.plan import RunPlan
 from runyard.engine.runs.reports import StateReport
 from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, takes, with_json
+from runyard.server.http.openapi import BYTES, ZIP, gives, sends, takes, takes_frames
+from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, with_json
 from runyard.server.routes.runs import RunRequest, check_target
 
 router = APIRouter(tags=["supervisors"])
@@ -46,21 +53,42 @@ class Heartbeat:
     engine_gone: bool = False  # the cluster's process that started the supervisor is gone
 
 
+@dataclass(frozen=True)
+class StateAnswer:
+    """What is wanted of the run, and which attempt is due."""
+
+    desired: Optional[str]
+    desired_error: Optional[RunError]
+    attempt: int
+    status: RunStatus
+
+
+@dataclass(frozen=True)
+class NodeJob(JobSpec):
+    """`snapshot` is the content of a small snapshot, as frames in base64, so that the node need not ask for it."""
+
+    snapshot: Optional[str] = None
+
+
 @router.post("/runs/{run_id}/ship")
-async def ship(run_id: str, request: Request) -> Response:
+@gives(ShipAnswer)
+@takes_frames
+async def ship_records(run_id: str, request: Request) -> Response:
     """Store journal bytes, side files and logs; the answer says how far each is stored."""
     body = await read_body(request, FRAMES_LIMIT)
     return await run_in_threadpool(_ship, call_of(request), run_id, body)
 
 
 @router.post("/runs/{run_id}/heartbeat")
+@gives(StateAnswer)
 @takes(Heartbeat)
-async def heartbeat(run_id: str, request: Request) -> Response:
+async def send_heartbeat(run_id: str, request: Request) -> Response:
     """Say that the run's supervisor lives; hear what is wanted of the run."""
     return await with_json(request, lambda body: _heartbeat(call_of(request), run_id, body))
 
 
 @router.post("/runs/{run_id}/state")
+@gives(StateAnswer)
 @takes(StateReport)
 async def report_state(run_id: str, request: Request) -> Response:
     """Report a phase or the end of the run."""
@@ -93,37 +121,35 @@ def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
 
 
 def _desired_state(run: Run) -> Response:
-    answer: dict[str, object] = {
-        "desired": run.desired,
-        "desired_error": run.desired_error,
-        "attempt": run.due_attempt,
-        "status": run.status,
-    }
-    return json_answer(answer)
+    return json_answer(StateAnswer(run.desired, run.desired_error, run.due_attempt, run.status))
 
 
 @router.get("/nodes/bundle")
-async def get_bundle(request: Request) -> Response:
+@sends(ZIP)
+async def get_node_bundle(request: Request) -> Response:
     """Return the archive of our code that the ticket of a node names."""
     return await run_in_threadpool(_bundle, call_of(request))
 
 
 @router.get("/nodes/uv")
-async def get_uv(request: Request, system: str, machine: str) -> Response:
+@sends(BYTES)
+async def get_node_uv(request: Request, system: str, machine: str) -> Response:
     """Return the program `uv` of the server's machine, for nodes of the same kind that have none."""
     return await run_in_threadpool(_uv, call_of(request), system, machine)
 
 
 @router.get("/runs/{run_id}/nodes")
-def list_nodes(run_id: str, request: Request) -> Response:
+@gives(list[RunHost])
+def list_run_nodes(run_id: str, request: Request) -> Response:
     """List the machines of all attempts of a run."""
     call = call_of(request)
     return json_answer(call.services.engine.list_hosts(call.readable_run(run_id)))
 
 
 @router.post("/runs/{run_id}/nodes/{rank}/join")
+@gives(NodeJob)
 @takes(Join)
-async def join(run_id: str, rank: int, request: Request) -> Response:
+async def join_node(run_id: str, rank: int, request: Request) -> Response:
     """Take a node's part of an attempt; the answer is its job, for one process only."""
     return await with_json(request, lambda body: _join(call_of(request), run_id, rank, body))
 
@@ -148,7 +174,7 @@ def _uv(call: RequestContext, system: str, machine: str) -> Response:
 def _join(call: RequestContext, run_id: str, rank: int, body: bytes) -> Response:
     call.require("join", run_id)
     job = call.services.engine.join(run_id, rank, parse(Join, body, lenient=True))
-    return json_answer({**to_plain(job), "snapshot": _small_snapshot(call, job.snapshot_root)})
+    return json_answer(NodeJob(**vars(job), snapshot=_small_snapshot(call, job.snapshot_root)))
 
 
 def _small_snapshot(call: RequestContext, root: str | None) -> str | None:
@@ -165,20 +191,21 @@ def _small_snapshot(call: RequestContext, root: str | None) -> str | None:
 
 
 @router.post("/runs/{run_id}/nodes/{rank}")
+@gives(GangAnswer)
 @takes(NodeWord)
-async def speak(run_id: str, rank: int, request: Request) -> Response:
+async def tell_nodes(run_id: str, rank: int, request: Request) -> Response:
     """Say that a node lives and what it knows; the answer comes when there is news for it, or after `wait_s`."""
     call, body = call_of(request), await read_body(request, BODY_LIMIT)
     loop = asyncio.get_running_loop()
     with call.services.nodes.watch(run_id) as changed:
         said, answer = await run_in_threadpool(_hear, call, run_id, rank, body)
         until = loop.time() + min(max(said.wait_s, 0.0), MAX_WAIT_S)
-        while answer["version"] == said.since and loop.time() < until:
+        while answer.version == said.since and loop.time() < until:
             try:
                 await asyncio.wait_for(changed.wait(), until - loop.time())
             except (asyncio.TimeoutError, TimeoutError):
                 break
-            await asyncio.sleep(min(PAUSE_PER_NODE_S * len(answer["nodes"]), LONGEST_PAUSE_S))
+            await asyncio.sleep(min(PAUSE_PER_NODE_S * len(answer.nodes), LONGEST_PAUSE_S))
             changed.clear()
             answer = await run_in_threadpool(call.services.engine.look_at_nodes, run_id, said.attempt)
     return json_answer(answer)
@@ -194,6 +221,7 @@ def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[No
 
 
 @router.post("/runs/plan")
+@gives(RunPlan)
 @takes(RunRequest)
 async def plan_run(request: Request) -> Response:
     """Say what `POST /runs` with this body would start; nothing is stored."""
@@ -201,7 +229,8 @@ async def plan_run(request: Request) -> Response:
 
 
 @router.get("/runs/{run_id}/plan")
-def get_plan(run_id: str, request: Request) -> Response:
+@gives(RunPlan)
+def get_run_plan(run_id: str, request: Request) -> Response:
     """Say what the run's target was given for its present attempt; secrets are hidden."""
     call = call_of(request)
     call.require("read_run", run_id)

@@ -22,8 +22,10 @@ from runyard.engine.state.spool import hash_token, mint_user_token
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of, services_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import DeletedName, gives, opened, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.services import Services
+from runyard.server.storage.collecting import CollectionRound
 from runyard.server.storage.health import unhealthy
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,23 @@ class NewToken:
 
 
 @dataclass(frozen=True)
+class IssuedToken:
+    user: User
+    token: str
+
+
+@dataclass(frozen=True)
+class HealthAnswer:
+    ok: bool
+    parts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class StoppingAnswer:
+    stopping: bool = True
+
+
+@dataclass(frozen=True)
 class Me:
     """The caller: a user with a role, the owner of the server, or a run."""
 
@@ -74,6 +93,7 @@ def get_me(request: Request) -> Response:
 
 
 @router.get("/users")
+@gives(list[User])
 def list_users(request: Request) -> Response:
     """List all users with the labels of their tokens."""
     call = call_of(request)
@@ -82,6 +102,7 @@ def list_users(request: Request) -> Response:
 
 
 @router.post("/users", status_code=201)
+@gives(IssuedToken)
 @takes(NewUser)
 async def add_user(request: Request) -> Response:
     """Create a user; the answer holds the token, which is shown only once."""
@@ -89,6 +110,7 @@ async def add_user(request: Request) -> Response:
 
 
 @router.patch("/users/{name}")
+@gives(User)
 @takes(RoleChange)
 async def change_role(name: str, request: Request) -> Response:
     """Give a user another role."""
@@ -96,24 +118,27 @@ async def change_role(name: str, request: Request) -> Response:
 
 
 @router.delete("/users/{name}")
+@gives(DeletedName)
 def remove_user(name: str, request: Request) -> Response:
     """Remove a user with all tokens and sessions; twice is fine."""
     call = call_of(request)
     call.require("manage_users")
     call.services.store.remove_user(check_user_name(name))
     _note(call, f"removed user {name}")
-    return json_answer({"deleted": name})
+    return json_answer(DeletedName(name))
 
 
 @router.post("/users/{name}/tokens", status_code=201)
+@gives(IssuedToken)
 @takes(NewToken)
-async def add_token(name: str, request: Request) -> Response:
+async def add_user_token(name: str, request: Request) -> Response:
     """Give a user one more token, shown only once."""
     return await with_json(request, lambda body: _add_token(call_of(request), name, body))
 
 
 @router.delete("/users/{name}/tokens/{label}")
-def remove_token(name: str, label: str, request: Request) -> Response:
+@gives(User)
+def remove_user_token(name: str, label: str, request: Request) -> Response:
     """Take one token from a user; twice is fine."""
     call = call_of(request)
     call.require("manage_users")
@@ -123,8 +148,9 @@ def remove_token(name: str, label: str, request: Request) -> Response:
 
 
 @router.post("/users/{name}/rotate", status_code=201)
+@gives(IssuedToken)
 @takes(NewToken)
-async def rotate(name: str, request: Request) -> Response:
+async def rotate_user_tokens(name: str, request: Request) -> Response:
     """Replace all tokens of a user by a new one, shown only once."""
     return await with_json(request, lambda body: _rotate(call_of(request), name, body))
 
@@ -172,7 +198,7 @@ def _rotate(call: RequestContext, name: str, body: bytes) -> Response:
 
 
 def _told(user: User, token: str) -> Response:
-    return json_answer({"user": user, "token": token}, status=201)
+    return json_answer(IssuedToken(user, token), status=201)
 
 
 def _note(call: RequestContext, what: str) -> None:
@@ -181,13 +207,15 @@ def _note(call: RequestContext, what: str) -> None:
 
 
 @router.get("/health")
-async def health(request: Request) -> Response:
+@gives(HealthAnswer)
+@opened
+async def get_health(request: Request) -> Response:
     """Say without a token whether the server can store anything: 503 names the part that does not work."""
     parts = await services_of(request).health.look()
     error = unhealthy(parts)
     if error is not None:
         raise error
-    return json_answer({"ok": True, "parts": parts})
+    return json_answer(HealthAnswer(True, dict(parts)))
 
 
 @dataclass(frozen=True)
@@ -245,7 +273,8 @@ def _health(services: Services) -> dict[str, str]:
 
 
 @router.post("/server/collect")
-def collect(request: Request, everything: bool = False) -> Response:
+@gives(CollectionRound)
+def collect_free_space(request: Request, everything: bool = False) -> Response:
     """Free the bytes that nothing refers to any more; with `everything` what lies aside and unfinished uploads, too."""
     call = call_of(request)
     call.require("collect")
@@ -255,9 +284,10 @@ def collect(request: Request, everything: bool = False) -> Response:
 
 
 @router.post("/server/stop", status_code=202)
+@gives(StoppingAnswer)
 def stop_server(request: Request) -> Response:
     """Leave; live runs go on."""
     call = call_of(request)
     call.require("stop_server")
     call.services.stop()
-    return json_answer({"stopping": True}, status=202)
+    return json_answer(StoppingAnswer(), status=202)

@@ -19,7 +19,8 @@ from runyard.core.webservices import (
 )
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.http.openapi import DeletedName, gives, takes, takes_any
+from runyard.server.http.requests import parse, with_json
 from runyard.server.serving.forwarding import Forwarded, openapi_of
 from runyard.server.serving.samples import sample_of
 
@@ -44,6 +45,16 @@ class NewKey:
 
     key: str
     value: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ChangedKey:
+    key: str
+
+
+@dataclass(frozen=True)
+class ServiceLog:
+    lines: list[str]
 
 
 @dataclass(frozen=True)
@@ -78,38 +89,42 @@ def get_service(workspace: str, name: str, request: Request) -> Response:
 
 
 @router.post("/{name}", status_code=201)
+@gives(Webservice)
 @takes(NewService)
-async def deploy(workspace: str, name: str, request: Request) -> Response:
+async def deploy_service(workspace: str, name: str, request: Request) -> Response:
     """Deploy a service; 409 when the name is taken and `overwrite` is false."""
     return await with_json(request, lambda body: _deploy(call_of(request), workspace, name, body))
 
 
 @router.patch("/{name}")
+@gives(Webservice)
 @takes(ServiceChange)
-async def change(workspace: str, name: str, request: Request) -> Response:
+async def change_service(workspace: str, name: str, request: Request) -> Response:
     """Change a service, or serve a new revision of it; 409 while another one is starting."""
     return await with_json(request, lambda body: _change(call_of(request), workspace, name, body))
 
 
 @router.delete("/{name}")
-def delete(workspace: str, name: str, request: Request) -> Response:
+@gives(DeletedName)
+def delete_service(workspace: str, name: str, request: Request) -> Response:
     """Answer what is under way and end the service; twice is fine."""
     call = call_of(request)
     _require_change(call, workspace, name)
     call.services.deployer.delete(*_place(workspace, name))
-    return json_answer({"deleted": name})
+    return json_answer(DeletedName(name))
 
 
 @router.post("/{name}/rollback")
+@gives(Webservice)
 @takes(Rollback)
-async def rollback(workspace: str, name: str, request: Request) -> Response:
+async def roll_back_service(workspace: str, name: str, request: Request) -> Response:
     """Serve an earlier revision again."""
     return await with_json(request, lambda body: _rollback(call_of(request), workspace, name, body))
 
 
 @router.get("/{name}/keys")
 @gives(ServiceKeys)
-def get_keys(workspace: str, name: str, request: Request) -> Response:
+def get_service_keys(workspace: str, name: str, request: Request) -> Response:
     """Return both keys."""
     call = call_of(request)
     _require_change(call, workspace, name)
@@ -117,14 +132,16 @@ def get_keys(workspace: str, name: str, request: Request) -> Response:
 
 
 @router.post("/{name}/keys")
+@gives(ChangedKey)
 @takes(NewKey)
-async def set_key(workspace: str, name: str, request: Request) -> Response:
+async def set_service_key(workspace: str, name: str, request: Request) -> Response:
     """Replace one of the keys."""
     return await with_json(request, lambda body: _set_key(call_of(request), workspace, name, body))
 
 
 @router.post("/{name}/token")
-def make_token(workspace: str, name: str, request: Request) -> Response:
+@gives(ServiceToken)
+def make_service_token(workspace: str, name: str, request: Request) -> Response:
     """Return a token that opens the service for a day."""
     call = call_of(request)
     _require_change(call, workspace, name)
@@ -132,17 +149,18 @@ def make_token(workspace: str, name: str, request: Request) -> Response:
 
 
 @router.get("/{name}/log")
-def get_log(workspace: str, name: str, request: Request, lines: int = 1000) -> Response:
+@gives(ServiceLog)
+def get_service_log(workspace: str, name: str, request: Request, lines: int = 1000) -> Response:
     """Return the last lines about requests to the service; what scripts print is in the logs of its replicas."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     found = call.services.deployer.access_log(*_place(workspace, name), min(max(1, lines), MOST_LINES))
-    return json_answer({"lines": found})
+    return json_answer(ServiceLog(found))
 
 
 @router.get("/{name}/openapi")
 @gives(ServiceDescription)
-def get_openapi(workspace: str, name: str, request: Request) -> Response:
+def get_service_openapi(workspace: str, name: str, request: Request) -> Response:
     """Return the OpenAPI document of the service, null when it has none or is not ready, and a body to try it with."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
@@ -153,6 +171,7 @@ def get_openapi(workspace: str, name: str, request: Request) -> Response:
 
 @router.post("/{name}/try")
 @gives(ServiceAnswer)
+@takes_any
 async def try_service(
     workspace: str, name: str, request: Request, path: str = "score", method: str = "POST"
 ) -> Response:
@@ -193,7 +212,7 @@ def _set_key(call: RequestContext, workspace: str, name: str, body: bytes) -> Re
     _require_change(call, workspace, name)
     wanted = parse(NewKey, body)
     call.services.deployer.set_key(*_place(workspace, name), wanted.key, wanted.value)
-    return json_answer({"key": wanted.key})
+    return json_answer(ChangedKey(wanted.key))
 
 
 def _require_change(call: RequestContext, workspace: str, name: str) -> None:

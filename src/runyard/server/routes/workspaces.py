@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
@@ -19,11 +19,25 @@ from runyard.core.names import check_experiment_name, check_run_id, check_title,
 from runyard.core.records import KIND as MODEL
 from runyard.core.records import LOGGED_MODEL, MODEL_NAME, Experiment, Workspace
 from runyard.core.webservices import KIND as SERVICE
+from runyard.engine.deletes import Deleted
+from runyard.engine.sweeps.report import SweepFacts
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.access.vault import KIND as SECRET
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
-from runyard.server.http.requests import fields_of, gives, offset_of, parse, run_query, takes, with_json
+from runyard.server.http.openapi import gives, reads, takes
+from runyard.server.http.requests import (
+    BY,
+    COLUMN,
+    OF_RUNS,
+    OF_RUNS_SORTED,
+    OFFSET,
+    fields_of,
+    offset_of,
+    parse,
+    run_query,
+    with_json,
+)
 from runyard.server.routes import assets
 from runyard.store.base import RunTable, Tally
 
@@ -53,6 +67,7 @@ def list_workspaces(request: Request) -> Response:
 
 
 @router.get("/workspaces/{workspace}")
+@gives(Workspace)
 def get_workspace(workspace: str, request: Request) -> Response:
     """Return one workspace."""
     call = call_of(request)
@@ -61,6 +76,7 @@ def get_workspace(workspace: str, request: Request) -> Response:
 
 
 @router.put("/workspaces/{workspace}")
+@gives(Workspace)
 @takes(WorkspaceBody)
 async def put_workspace(workspace: str, request: Request) -> Response:
     """Return the workspace of that name, made when there is none."""
@@ -111,6 +127,7 @@ def list_experiments(
 
 
 @router.get("/workspaces/{workspace}/experiments/{experiment:asset}")
+@gives(Experiment)
 def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return one experiment."""
     call = call_of(request)
@@ -119,6 +136,7 @@ def get_experiment(workspace: str, experiment: str, request: Request) -> Respons
 
 
 @router.put("/workspaces/{workspace}/experiments/{experiment:asset}")
+@gives(Experiment)
 def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return the experiment of that name, made when there is none."""
     call = call_of(request)
@@ -132,6 +150,7 @@ def put_experiment(workspace: str, experiment: str, request: Request) -> Respons
 
 
 @router.patch("/workspaces/{workspace}/experiments/{experiment:asset}")
+@gives(Experiment)
 @takes(ExperimentChange)
 async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Archive or reactivate an experiment, change its title and tags."""
@@ -170,7 +189,18 @@ def _checked(workspace: str, experiment: str) -> tuple[str, str]:
     return check_workspace_name(workspace), check_experiment_name(experiment)
 
 
+@dataclass(frozen=True)
+class DeletedRuns:
+    deleted: list[str]  # run ids
+
+
+@dataclass(frozen=True)
+class RestoredAnswer:
+    restored: list[str]  # run ids
+
+
 @router.delete("/runs/{run_id}")
+@gives(Deleted)
 def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
     """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
@@ -179,14 +209,16 @@ def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
 
 
 @router.post("/runs/{run_id}/restore")
+@gives(RestoredAnswer)
 def restore_run(run_id: str, request: Request) -> Response:
     """Bring back a deleted run and what was deleted with it."""
     call = call_of(request)
     call.require("delete_run", run_id)
-    return json_answer({"restored": call.services.engine.restore_run(run_id)})
+    return json_answer(RestoredAnswer(call.services.engine.restore_run(run_id)))
 
 
 @router.delete("/workspaces/{workspace}/experiments/{experiment:asset}")
+@gives(Deleted)
 def delete_experiment(workspace: str, experiment: str, request: Request, now: bool = False) -> Response:
     """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
@@ -196,21 +228,23 @@ def delete_experiment(workspace: str, experiment: str, request: Request, now: bo
 
 
 @router.post("/workspaces/{workspace}/experiments/{experiment:asset}/restore")
+@gives(RestoredAnswer)
 def restore_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Bring back a deleted experiment and the runs that were deleted with it."""
     call = call_of(request)
     names = check_workspace_name(workspace), check_experiment_name(experiment)
     call.require_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
-    return json_answer({"restored": call.services.engine.restore_experiment(*names)})
+    return json_answer(RestoredAnswer(call.services.engine.restore_experiment(*names)))
 
 
 @router.delete("/workspaces/{workspace}")
+@gives(DeletedRuns)
 def delete_workspace(workspace: str, request: Request) -> Response:
     """Delete a workspace with all that is in it, for good; 409 when one of its runs has not ended."""
     call = call_of(request)
     check_workspace_name(workspace)
     call.require_change("delete_workspace", lambda: _owners_of_all(call, workspace))
-    return json_answer({"deleted": call.services.engine.delete_workspace(workspace)})
+    return json_answer(DeletedRuns(call.services.engine.delete_workspace(workspace)))
 
 
 def _owners_of_all(call: RequestContext, workspace: str) -> set[str | None]:
@@ -226,6 +260,7 @@ def _owners_of_all(call: RequestContext, workspace: str) -> set[str | None]:
 
 @router.get("/workspaces/{workspace}/table")
 @gives(RunTable)
+@reads(*OF_RUNS_SORTED, OFFSET, COLUMN)
 def read_table(workspace: str, request: Request) -> Response:
     """Return rows from `offset` on, sorted by any field, with a value for each `column`, and the count of all."""
     call, params = call_of(request), request.query_params
@@ -238,18 +273,52 @@ def read_table(workspace: str, request: Request) -> Response:
     return json_answer(call.services.store.read_table(query, columns=columns, offset=offset))
 
 
+@dataclass(frozen=True)
+class FoundColumn:
+    """A field that `runs` of the runs have."""
+
+    field: str
+    key: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    columns: list[FoundColumn]
+    of_runs: int
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """`filter` asks for the group's runs."""
+
+    value: Any
+    count: int
+    filter: Optional[str]
+
+
+@dataclass(frozen=True)
+class RunGroups:
+    groups: list[RunGroup]
+    total: int
+
+
 @router.get("/workspaces/{workspace}/columns")
+@gives(FoundColumns)
+@reads(*OF_RUNS)
 def list_columns(workspace: str, request: Request) -> Response:
     """List metrics, parameters, tags and properties of the newest runs that fit, most used first."""
     call = call_of(request)
     query = run_query(check_workspace_name(workspace), request.query_params)
     call.require("list_runs", query.parent_id)
     columns, looked_at = call.services.store.list_columns(query)
-    found = [{"field": column.field.name, "key": column.field.key, "runs": column.runs} for column in columns]
-    return json_answer({"columns": found, "of_runs": looked_at})
+    found = [FoundColumn(column.field.name, column.field.key, column.runs) for column in columns]
+    return json_answer(FoundColumns(found, looked_at))
 
 
 @router.get("/workspaces/{workspace}/groups")
+@gives(RunGroups)
+@reads(*OF_RUNS, BY)
 def group_runs(workspace: str, request: Request) -> Response:
     """Count the runs that fit by the value of a field; `filter` of each group asks for its runs."""
     call, params = call_of(request), request.query_params
@@ -259,14 +328,13 @@ def group_runs(workspace: str, request: Request) -> Response:
         raise InvalidArgument("The parameter `by` is missing.", hint="Name a field, such as by=status.")
     call.require("list_runs", query.parent_id)
     found = call.services.store.group_runs(query, by[0])
-    groups = [
-        {"value": group.value, "count": group.count, "filter": fitting(by[0], group.value)} for group in found.groups
-    ]
-    return json_answer({"groups": groups, "total": found.total})
+    groups = [RunGroup(group.value, group.count, fitting(by[0], group.value)) for group in found.groups]
+    return json_answer(RunGroups(groups, found.total))
 
 
 @router.get("/workspaces/{workspace}/tally")
 @gives(list[Tally])
+@reads(*OF_RUNS)
 def count_by_experiment(workspace: str, request: Request) -> Response:
     """Count the runs that fit by experiment and status; `last` is each experiment's newest."""
     call = call_of(request)
@@ -276,6 +344,7 @@ def count_by_experiment(workspace: str, request: Request) -> Response:
 
 
 @router.get("/runs/{run_id}/sweep")
+@gives(SweepFacts)
 def show_sweep(run_id: str, request: Request) -> Response:
     """Return a sweep with its children, best first found and stopped ones with the reason."""
     call = call_of(request)
