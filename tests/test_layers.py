@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sdk": {"core", "client", "runtime", "snapshots", "data"},
     "native": {"core", "runtime", "sdk"},
     "integrations": {"core", "native", "mlflow"},
-    "cli": {"core", "sdk", "imports", "exports"},
+    "agents": {"core", "sdk", "native"},
+    "cli": {"core", "sdk", "imports", "exports", "agents"},
     "testing": {"core"} | SEAMS,
     "azureml": {"sdk", "runtime", "core", "mlflow"},
 }
@@ -68,7 +69,7 @@ ALSO = {
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
 INJECTED = {
     "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
-    "cli", "imports", "exports", "mlflow", "serving", "native", "integrations",
+    "cli", "imports", "exports", "mlflow", "serving", "native", "integrations", "agents",
 }  # fmt: skip
 GATEWAY = Path("runyard/serving/gateway")  # in the server's interpreter, with its packages
 MLFLOW_PLUGIN = Path("runyard/mlflow")  # MLflow itself loads it

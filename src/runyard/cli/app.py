@@ -50,6 +50,7 @@ COMMANDS = {
     "users": ("runyard.cli.commands.users:users", "Add, list and remove users of a team's server."),
     "tensorboard": ("runyard.cli.commands.studio:tensorboard", "Show runs in TensorBoard, live ones followed."),
     "mlflow": ("runyard.cli.commands.users:mlflow", "Print what leads MLflow's clients to this workspace."),
+    "mcp": ("runyard.cli.commands.mcp:mcp", "Serve AI agents: the Model Context Protocol on stdin and stdout."),
     "secrets": ("runyard.cli.commands.assets:secrets", "Set, list and delete secrets of the workspace."),
     "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
     "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
