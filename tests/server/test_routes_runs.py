@@ -318,7 +318,10 @@ def test_the_openapi_document_names_every_route_and_body(served: Served) -> None
 
     assert "/api/v1/runs/{run_id}/ship" in document["paths"]
     body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert "run" in body["properties"] and "NewRun" in document["components"]["schemas"]
+    schemas = document["components"]["schemas"]
+    assert body == {"$ref": "#/components/schemas/RunRequest"}
+    assert schemas["RunRequest"]["properties"]["run"] == {"$ref": "#/components/schemas/NewRun"}
+    assert "experiment" in schemas["NewRun"]["properties"]
 
 
 def test_the_first_snapshot_that_a_run_is_given_stays(served: Served) -> None:
