@@ -29,7 +29,8 @@ INTRODUCTION = """\
 Written by `make docs` from the commands' own help.
 
 Results go to stdout, talk and errors to stderr; work that takes over a second says there how far it is. `--json` on a
-reading command prints the records that the HTTP API gives. On a terminal, bytes in names and logs that would act on it
+reading command prints the records that the HTTP API gives; on others, the lines that they print. An error is then an
+object `{"error": {"code", "message", "why", "hint"}}`. On a terminal, bytes in names and logs that would act on it
 are written out (`\\x1b`); into a pipe or file, logs go byte for byte.
 
 ## Exit codes

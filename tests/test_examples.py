@@ -63,7 +63,9 @@ def test_the_serving_example_works_word_for_word(home: Path, tmp_path: Path) -> 
 
     assert said["runyard deploy iris --entry score.py"].stdout.startswith("http://")
     assert said["runyard services rollback iris"].stderr.count("is Healthy, revision 1.") == 1
-    assert json.loads(said["runyard services test iris -d '{\"flowers\": [5.1, 3.5, 1.4, 0.2]}'"].stdout) == "setosa"
+    assert (
+        json.loads(said["runyard services test iris --data '{\"flowers\": [5.1, 3.5, 1.4, 0.2]}'"].stdout) == "setosa"
+    )
     wait_for(lambda: not live_runs(), timeout_s=60)
 
 

@@ -42,7 +42,7 @@ def completed(line: str) -> list[str]:
         ("tool do 'ap", ["apple:1", "apricot"]),
         ("tool do --co", ["--count", "--colour"]),
         ("tool do --up --", ["--count", "--even", "--ratio", "--colour", "--tag", "--loud", "--quick", "--up", "--down",
-                             "--all", "--old", "--file", "--port", "--help"]),
+                             "--all", "--old", "--file", "--port", "--json", "--help"]),
         ("tool do --colour ", ["red", "green"]),
         ("tool do --colour=g", ["--colour=green"]),
         ("tool do x --wrong --colour g", ["green"]),

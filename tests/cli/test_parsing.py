@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from runyard import cli
+from runyard.cli.app import root
 from runyard.cli.parsing.help import format_help
 
 
@@ -250,6 +253,8 @@ Options:
   --old
   --file FILE
   --port INTEGER
+  --json                Print the output as
+                        JSON.
   -h, --help            Show this message and
                         exit."""
 
@@ -317,3 +322,66 @@ def test_echo_takes_anything_and_nothing(capsys: pytest.CaptureFixture[str]) -> 
     cli.echo("b", err=True)
 
     assert capsys.readouterr() == ("a\n\n", "b\n")
+
+
+def every_command(ctx: cli.Context) -> Iterator[cli.Context]:
+    if isinstance(ctx.command, cli.CommandGroup):
+        for name in ctx.command.list_commands():
+            yield from every_command(cli.Context(ctx.command.get_command(name), name, ctx))
+    else:
+        yield ctx
+
+
+def test_a_short_option_means_the_same_in_every_command() -> None:
+    meanings: dict[str, set[str]] = {}
+    for ctx in every_command(cli.Context(root, root.name)):
+        for option in ctx.command.options:
+            long = next((one for one in option.opts if one.startswith("--")), "")
+            for short in (one for one in option.opts if not one.startswith("--")):
+                meanings.setdefault(short, set()).add(long)
+
+    assert meanings.pop("-n") == {"--limit", "--tail"}  # both say how many
+    assert {short: names for short, names in meanings.items() if len(names) > 1} == {}
+    assert meanings["-e"] == {"--env-var"} and meanings["-d"] == {"--detach"}
+
+
+def test_every_command_has_json_or_says_why_not() -> None:
+    found = {
+        ctx.command_path: (ctx.command.plain, any("--json" in option.opts for option in ctx.command.options))
+        for ctx in every_command(cli.Context(root, root.name))
+    }
+
+    assert len(found) > 90
+    assert {path for path, (reason, has_json) in found.items() if bool(reason) == has_json} == set()
+    assert sorted({path for path, (reason, _) in found.items() if reason}) == [
+        "runyard completion",
+        "runyard help",
+        "runyard logs",
+        "runyard mcp",
+        "runyard runs logs",
+        "runyard runs open",
+        "runyard runs watch",
+        "runyard services logs",
+        "runyard studio",
+        "runyard tensorboard",
+        "runyard version",
+    ]
+
+
+def test_a_command_without_json_of_its_own_prints_its_lines_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    @cli.command()
+    @cli.option("--code", type=cli.IntRange(0), default=0)
+    @cli.pass_context
+    def speak(ctx: cli.Context, code: int) -> None:
+        """Say two lines."""
+        cli.echo("one")
+        cli.echo("to people", err=True)
+        cli.echo("two")
+        if code:
+            ctx.exit(code)
+
+    speak.run(cli.Context(speak, "speak"), ["--json"])
+    assert json.loads(capsys.readouterr().out) == {"output": ["one", "two"]}
+    with pytest.raises(cli.ExitWith):
+        speak.run(cli.Context(speak, "speak"), ["--json", "--code", "3"])
+    assert json.loads(capsys.readouterr().out) == {"output": ["one", "two"]}

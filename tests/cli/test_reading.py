@@ -79,7 +79,7 @@ def test_a_filter_picks_runs_and_a_metric_orders_them(runs: dict[str, str]) -> N
 
 
 def test_columns_show_metrics_parameters_and_tags(runs: dict[str, str]) -> None:
-    command = ["runs", "list", "-e", "reading", "--columns", "metrics.loss,tags.team", "-c", "params.none"]
+    command = ["runs", "list", "--experiment", "reading", "--columns", "metrics.loss,tags.team", "-c", "params.none"]
     titles, *lines = ok(*command).splitlines()
     plain = {run["id"]: run["columns"] for run in as_json(*command)}
 
@@ -268,12 +268,12 @@ def test_a_run_is_archived_and_submitted_again(runs: dict[str, str], tmp_path: P
     ok("runs", "archive", run_id)
 
     assert [run["id"] for run in as_json("runs", "list", "--view", "archived")] == [run_id]
-    assert as_json("runs", "list", "-e", "again") == []
+    assert as_json("runs", "list", "--experiment", "again") == []
     new_id = ok("runs", "resubmit", run_id).strip()
     assert new_id.startswith("again_") and new_id != run_id
     assert ok("runs", "logs", "-f", new_id) == "once more\n"
     ok("runs", "unarchive", run_id)
-    assert [run["id"] for run in as_json("runs", "list", "-e", "again")] == [new_id, run_id]
+    assert [run["id"] for run in as_json("runs", "list", "--experiment", "again")] == [new_id, run_id]
     assert as_json("runs", "show", new_id)["run"]["properties"]["runyard.resubmitted_from"] == run_id
 
 

@@ -44,7 +44,7 @@ def ok(*arguments: str, cwd: Path | None = None) -> str:
 
 @pytest.mark.long
 def test_the_list_shows_names_that_commands_take() -> None:
-    titles, second, first = ok("runs", "ls", "-e", "names").splitlines()
+    titles, second, first = ok("runs", "ls", "--experiment", "names").splitlines()
 
     assert titles.split() == ["RUN", "NAME", "STATUS", "CREATED", "DURATION", "ID"]
     assert second.startswith("names#2  the good one  Completed ") and first.startswith("names#1 ")
@@ -62,7 +62,7 @@ def test_last_is_the_newest_run() -> None:
 
 
 def test_a_list_says_that_it_is_cut() -> None:
-    cut, whole = (runyard("runs", "list", "-e", "names", "-n", limit) for limit in ("1", "2"))
+    cut, whole = (runyard("runs", "list", "--experiment", "names", "-n", limit) for limit in ("1", "2"))
 
     assert cut.stdout.count("names#") == 1 and "`--limit 10`" in cut.stderr
     assert whole.stdout.count("names#") == 2 and whole.stderr == ""

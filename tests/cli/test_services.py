@@ -91,16 +91,18 @@ def test_a_service_is_listed_and_shown(doubling: str) -> None:
 def test_a_request_is_sent_with_the_key_and_answered(doubling: str, tmp_path: Path) -> None:
     (tmp_path / "body.json").write_text('{"data": [5, 7]}')
 
-    answer = runyard("services", "test", doubling, "-d", '{"data": [1]}')
+    answer = runyard("services", "test", doubling, "--data", '{"data": [1]}')
     assert (answer.returncode, answer.stdout) == (0, "[3]\n") and answer.stderr.startswith("200 in ")
-    assert runyard("services", "test", doubling, "-d", f"@{tmp_path}/body.json").stdout == "[15, 21]\n"
-    found = json.loads(runyard("services", "test", doubling, "-d", '{"data": [1]}', "--json").stdout)
+    assert runyard("services", "test", doubling, "--data", f"@{tmp_path}/body.json").stdout == "[15, 21]\n"
+    found = json.loads(runyard("services", "test", doubling, "--data", '{"data": [1]}', "--json").stdout)
     assert (found["status"], found["text"], found["size_bytes"]) == (200, "[3]", 3)
-    bad = runyard("services", "test", doubling, "-d", "no JSON")
+    bad = runyard("services", "test", doubling, "--data", "no JSON")
     assert bad.returncode == 1 and "runyard services logs doubling" in bad.stderr
     assert "JSONDecodeError" in runyard("services", "logs", doubling).stdout
-    assert "is not a path of a service" in runyard("services", "test", doubling, "-d", "", "--path", "../other").stderr
-    assert "No such file" in runyard("services", "test", doubling, "-d", "@/no/such").stderr
+    assert (
+        "is not a path of a service" in runyard("services", "test", doubling, "--data", "", "--path", "../other").stderr
+    )
+    assert "No such file" in runyard("services", "test", doubling, "--data", "@/no/such").stderr
 
 
 def test_curl_gets_in_with_a_key_that_is_printed(doubling: str) -> None:
@@ -123,7 +125,7 @@ def status_of(address: str, key: str) -> str:
 
 
 def test_logs_are_of_a_revision_or_of_requests(doubling: str) -> None:
-    runyard("services", "test", doubling, "-d", '{"data": [1]}')
+    runyard("services", "test", doubling, "--data", '{"data": [1]}')
 
     assert "factor 3 is loaded" in runyard("services", "logs", doubling).stdout
     assert "factor 2 is loaded" in runyard("services", "logs", doubling, "--revision", "1").stdout
@@ -137,11 +139,11 @@ def test_a_rollback_serves_the_revision_before(doubling: str) -> None:
 
     assert (back.returncode, back.stdout.strip()) == (0, settled(doubling).scoring_uri)
     assert "is Healthy, revision 1" in back.stderr and "curl" in back.stderr
-    assert runyard("services", "test", doubling, "-d", '{"data": [1]}').stdout == "[2]\n"
+    assert runyard("services", "test", doubling, "--data", '{"data": [1]}').stdout == "[2]\n"
     assert "factor 2 is loaded" in runyard("services", "logs", doubling).stdout
     assert "no revision 7" in runyard("services", "rollback", doubling, "7").stderr
     assert runyard("services", "rollback", doubling, "2").returncode == 0
-    assert runyard("services", "test", doubling, "-d", '{"data": [1]}').stdout == "[3]\n"
+    assert runyard("services", "test", doubling, "--data", '{"data": [1]}').stdout == "[3]\n"
 
 
 def test_names_that_are_not_there_are_answered_with_those_that_are(doubling: str) -> None:

@@ -56,7 +56,7 @@ def test_an_error_comes_back_as_its_class() -> None:
 
     assert type(error) is NotFound
     assert (error.what, error.why, error.hint, error.details) == ("No run `x`.", "w", "h", {"n": 1})
-    assert str(error) == "No run `x`.\nw\n\nhint: h"
+    assert str(error) == "No run `x`.\nw\nhint: h"
 
 
 def test_an_unknown_code_is_a_system_failure() -> None:

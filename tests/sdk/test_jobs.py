@@ -239,7 +239,7 @@ def test_a_job_file_has_the_options_as_keys(project: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("script: a.py\nscipt: b.py\n", "line 2: a job has no key `scipt`.\n\nhint: Did you mean `script`?"),
+        ("script: a.py\nscipt: b.py\n", "line 2: a job has no key `scipt`.\nhint: Did you mean `script`?"),
         ("nodes: two\n", "line 1: `nodes` should be a whole number"),
         ("# x\nframework: horovod\n", "line 2: `framework` should be one of pytorch, mpi, tensorflow"),
         ("time_limit: soon\n", "a time"),

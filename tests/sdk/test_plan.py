@@ -401,7 +401,7 @@ def test_an_unreadable_script_is_refused() -> None:
         os.chmod(folder, 0o755)
         said = as_somebody(lambda: check_script(folder, "train.py"))
 
-    assert said == f"The script `train.py` cannot be read.\n\nhint: chmod u+r {script}"
+    assert said == f"The script `train.py` cannot be read.\nhint: chmod u+r {script}"
 
 
 def as_somebody(check: Callable[[], object]) -> str:

@@ -61,7 +61,7 @@ class RunyardError(Exception):
         if self.why:
             lines.append(self.why)
         if self.hint:
-            lines += ["", f"hint: {self.hint}"]
+            lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
 
     def to_plain(self) -> ErrorAnswer:

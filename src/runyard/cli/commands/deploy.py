@@ -68,7 +68,7 @@ def say(text: str) -> None:
 
 @cli.command()
 @cli.argument("models", nargs=-1, metavar="[MODEL[:VERSION]...]", shell_complete=model_names)
-@cli.option("--name", "-n", metavar="NAME", help="The service's name. [default: the model's]")
+@cli.option("--name", metavar="NAME", help="The service's name. [default: the model's]")
 @deploy_options
 @cli.option("--auth/--no-auth", default=None, help="Ask for a key, or not. [default: on a team's server]")
 @cli.option("--port", type=cli.IntRange(1, 65535), metavar="PORT", help="Listen on a port of its own too.")

@@ -7,7 +7,10 @@ import sys
 from runyard import cli
 
 
-@cli.command(short_help="Serve AI agents: the Model Context Protocol on stdin and stdout.")
+@cli.command(
+    short_help="Serve AI agents: the Model Context Protocol on stdin and stdout.",
+    plain="it speaks a protocol of its own",
+)
 @cli.option("--read-only", is_flag=True, help="Offer no tool that submits or cancels runs.")
 def mcp(read_only: bool) -> None:
     """Serve AI agents and editors: the Model Context Protocol on stdin and stdout.

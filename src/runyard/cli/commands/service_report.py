@@ -74,7 +74,7 @@ def print_end(service: Webservice, *, key: Optional[str], sample: str) -> None:
     cli.echo(plain(service.scoring_uri))
     about = "" if sample[:1] != "@" else f" ({sample[1:]}: a body as your script takes it)"
     cli.echo(f"\nCall it{about}:\n  {curl_line(service, key=key, sample=sample)}", err=True)
-    cli.echo(f"or  runyard services test {plain(service.name)} -d {shlex.quote(sample)}", err=True)
+    cli.echo(f"or  runyard services test {plain(service.name)} --data {shlex.quote(sample)}", err=True)
 
 
 def print_failure(client: Client, service: Webservice) -> None:

@@ -39,7 +39,7 @@ def services() -> None:
     """List, show, call, change, roll back and delete web services. `runyard deploy` makes one.
 
     \b
-      runyard services test digits -d @request.json
+      runyard services test digits --data @request.json
       runyard services update digits --model digits:2
       runyard services rollback digits
     """
@@ -94,7 +94,7 @@ def show(name: str, as_json: bool) -> None:
         print_service(service)
 
 
-@services.command()
+@services.command(plain="a log is printed as it was written")
 @NAME
 @cli.option("--requests", is_flag=True, help="Print one line per request instead of the script's output.")
 @cli.option(
@@ -160,9 +160,7 @@ def _revision(service: Webservice, number: int | None) -> ServiceRevision | None
 
 @services.command()
 @NAME
-@cli.option(
-    "--data", "-d", "data", metavar="TEXT|@FILE", help="The body; @FILE reads a file, @- stdin. [default: a sample]"
-)
+@cli.option("--data", "data", metavar="TEXT|@FILE", help="The body; @FILE reads a file, @- stdin. [default: a sample]")
 @cli.option(
     "--path", metavar="PATH", default="score", help="A path below the service's address, such as v2/models/NAME/infer."
 )
@@ -173,8 +171,8 @@ def test(ctx: cli.Context, name: str, data: str | None, path: str, kind: str | N
     """Send one request to a service and print its answer; the server adds the key.
 
     \b
-      runyard services test digits -d '{"data": [[5.1, 3.5, 1.4, 0.2]]}'
-      runyard services test digits -d @request.json
+      runyard services test digits --data '{"data": [[5.1, 3.5, 1.4, 0.2]]}'
+      runyard services test digits --data @request.json
     """
     workspace = Workspace.from_config()
     calls = workspace._client.webservices
@@ -215,7 +213,7 @@ def _sample(workspace: Workspace, name: str) -> bytes:
     if not sample:
         raise InvalidArgument(
             f"Web service `{name}` does not say what a request looks like.",
-            hint=f"runyard services test {name} -d '{{\"data\": [[1, 2]]}}'",
+            hint=f"runyard services test {name} --data '{{\"data\": [[1, 2]]}}'",
         )
     text = sample_text(sample)
     cli.echo(f"The service's own sample: {plain(text)}", err=True)

@@ -22,7 +22,7 @@ from runyard.sdk.tensorboard import Tensorboard, export_to_tensorboard, follow_f
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@cli.command()
+@cli.command(plain="it opens a browser")
 @cli.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
 @cli.option("--no-browser", is_flag=True, help="Only print the link.")
 def studio(run_id: str | None, no_browser: bool) -> None:
@@ -69,7 +69,7 @@ def write_leading_page(link: str, home: Path) -> Path:
     return path
 
 
-@cli.command()
+@cli.command(plain="it runs until it is stopped")
 @cli.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
 @cli.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
 @cli.option(
@@ -96,7 +96,7 @@ def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bo
     follow_forever(board)
 
 
-@cli.command()
+@cli.command(plain="it prints a script for a shell")
 @cli.argument("shell", type=cli.Choice(sorted(SCRIPTS)))
 def completion(shell: str) -> None:
     """Print the completion script of a shell: commands, options, ids of runs, names of experiments and workspaces.

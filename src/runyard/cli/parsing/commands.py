@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
 from runyard.cli.exit_codes import USAGE
-from runyard.cli.parsing.context import Context, UsageError
+from runyard.cli.parsing.context import Context, ExitWith, UsageError
 from runyard.cli.parsing.parameters import Argument, Option, Parameter
-from runyard.cli.parsing.terminal import echo
+from runyard.cli.parsing.terminal import KeptLines, echo
 from runyard.cli.parsing.tokens import sort_tokens
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Lazy = Mapping[str, Tuple[str, str]]
+LINES_AS_JSON = "lines_as_json"
 
 
 class CliCommand:
@@ -21,6 +22,7 @@ class CliCommand:
     Args:
         short_help: the line in the list of commands; by default the first sentence of the help text.
         interspersed: options may follow arguments. Otherwise all after the first argument is arguments.
+        plain: why the command has no `--json`. A command without a `--json` of its own gets one that prints its lines.
     """
 
     def __init__(
@@ -30,13 +32,17 @@ class CliCommand:
         *,
         short_help: str = "",
         interspersed: bool = True,
+        plain: str = "",
     ) -> None:
         self.name = name
         self.help = function.__doc__ or ""
         self.interspersed = interspersed
         self._function = function
         self._short_help = short_help
-        self.params: List[Parameter] = [*reversed(getattr(function, "cli_parameters", ())), _help_option()]
+        self.plain = plain
+        own: List[Parameter] = [*reversed(getattr(function, "cli_parameters", ()))]
+        has_json = any(isinstance(param, Option) and "--json" in param.opts for param in own)
+        self.params: List[Parameter] = [*own, *([] if has_json or plain else [_json_option()]), _help_option()]
 
     @property
     def options(self) -> List[Option]:
@@ -96,6 +102,8 @@ class CliCommand:
             many = "s" if len(left) > 1 else ""
             raise UsageError(f"Unexpected argument{many}: {' '.join(f'`{one}`' for one in left)}.", ctx)
         context = [ctx] if getattr(self._function, "cli_wants_context", False) else []
+        if values.pop(LINES_AS_JSON, False):
+            return _with_lines_as_json(lambda: self._function(*context, **values))
         return self._function(*context, **values)
 
 
@@ -115,7 +123,7 @@ class CommandGroup(CliCommand):
         lazy: Optional[Lazy] = None,
         aliases: Optional[Mapping[str, str]] = None,
     ) -> None:
-        super().__init__(name, function, short_help=short_help, interspersed=False)
+        super().__init__(name, function, short_help=short_help, interspersed=False, plain="its commands have one")
         self._lazy = dict(lazy or {})
         self._commands: Dict[str, CliCommand] = {}
         self.aliases = dict(aliases or {})
@@ -214,6 +222,26 @@ def _with_parameter(function: Function, param: Parameter) -> Function:
 
 def _help_option() -> Option:
     return Option("-h", "--help", is_flag=True, help="Show this message and exit.", action=_print_help)
+
+
+def _json_option() -> Option:
+    return Option("--json", LINES_AS_JSON, is_flag=True, help="Print the output as JSON.")
+
+
+def _with_lines_as_json(call: Callable[[], Any]) -> Any:
+    """Call a command, and print its lines of stdout as one JSON object, also when it ends with a code of its own."""
+    import json  # few calls need these
+    from contextlib import redirect_stdout
+
+    lines = KeptLines()
+    try:
+        with redirect_stdout(lines):
+            answer = call()
+    except ExitWith:
+        echo(json.dumps({"output": lines.getvalue().splitlines()}, indent=2))
+        raise
+    echo(json.dumps({"output": lines.getvalue().splitlines()}, indent=2))
+    return answer
 
 
 def _print_help(ctx: Context, *, err: bool = False) -> None:

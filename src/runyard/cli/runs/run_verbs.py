@@ -28,7 +28,7 @@ from runyard.sdk.workspaces.server import Client
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@cli.command()
+@cli.command(plain="a log is printed as it was written")
 @RUN
 @cli.option("--tail", "-n", "tail", type=cli.IntRange(1), metavar="N", help="Start with the last N lines.")
 @cli.pass_context
@@ -78,7 +78,7 @@ def _wait_until(client: Client, run: Run, until: float | None) -> Run | None:
         time.sleep(min(pace.next(), left))
 
 
-@cli.command("open")
+@cli.command("open", plain="it opens a browser")
 @RUN
 @cli.option("--no-browser", is_flag=True, help="Only print the link.")
 def open_page(run_id: str, no_browser: bool) -> None:

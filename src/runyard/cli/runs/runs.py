@@ -125,7 +125,7 @@ def runs() -> None:
 
 
 @runs.command("list")
-@cli.option("--experiment", "-e", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment.")
+@cli.option("--experiment", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment.")
 @cli.option(
     "--status",
     "-s",
@@ -250,7 +250,7 @@ def show(run_id: str, with_plan: bool, as_json: bool) -> None:
         print_run(run, metrics, files, page=page_url(client, workspace.get_run(run.id)._page))
 
 
-@runs.command()
+@runs.command(plain="a log is printed as it was written")
 @RUN
 @cli.option("--follow", "-f", "follow_on", is_flag=True, help="Follow until the run ends; the exit code is the run's.")
 @cli.option("--file", "name", metavar="NAME", help="Print another file of the run, such as system_logs/supervisor.log.")
@@ -324,7 +324,7 @@ def _set_archived(run_ids: tuple[str, ...], archived: bool) -> None:
 @runs.command(short_help="Tag a run.")
 @RUN
 @cli.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
-@cli.option("--remove", "-r", metavar="KEY", multiple=True, help="Remove this tag. May be repeated.")
+@cli.option("--remove", metavar="KEY", multiple=True, help="Remove this tag. May be repeated.")
 @cli.option("--json", "as_json", is_flag=True, help="Print all tags of the run as JSON.")
 @cli.pass_context
 def tag(ctx: cli.Context, run_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:

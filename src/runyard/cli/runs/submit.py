@@ -37,7 +37,6 @@ JOB_FILES = (".yml", ".yaml")
 @cli.option(
     "--experiment",
     "--name",
-    "-n",
     "experiment",
     metavar="EXPERIMENT",
     shell_complete=experiment_names,
@@ -148,7 +147,7 @@ def submit(
 
 
 @cli.command()
-@cli.option("--experiment", "-n", shell_complete=experiment_names, help="The experiment. [default: the job file's]")
+@cli.option("--experiment", shell_complete=experiment_names, help="The experiment. [default: the job file's]")
 @cli.option("--target", shell_complete=compute_names, help="The compute target. [default: the job file's]")
 @cli.option("--sampling", type=cli.Choice(("random", "grid", "bayesian")), help="How values are sampled.")
 @cli.option("--max-runs", type=cli.IntRange(1), metavar="N", help="Run at most N trials.")
