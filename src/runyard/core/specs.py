@@ -170,7 +170,7 @@ class DistributionSpec:
 
 @dataclass(frozen=True)
 class ResourceSpec:
-    """What one node of a run shall have, on clusters that allocate resources; GPUs are `RunSpec.gpus`."""
+    """What one node of a run should have, on clusters that allocate resources; GPUs are `RunSpec.gpus`."""
 
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 

@@ -107,7 +107,7 @@ class NewService:
 
 @dataclass(frozen=True)
 class ServiceChange:
-    """What shall be different; None stays. `revision` is a new one, which takes over when it is ready."""
+    """The settings to change; null keeps a value. `revision` is a new one, which takes over when it is ready."""
 
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 

@@ -33,7 +33,7 @@ _TICKET = re.compile(rf"({VARIABLE}=)\S+")  # never in a script; a backend that 
 class RunPlan:
     """As it may be shown: secrets are hidden. `argv` is the supervisor's, once per node.
 
-    Of a target on somebody else's machines, `script` and `resources` are what its cluster is given; the processes are
+    Of a target on other machines, `script` and `resources` are what its cluster is given; the processes are
     laid out on its nodes.
     """
 

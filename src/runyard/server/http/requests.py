@@ -56,7 +56,7 @@ OF_RUNS = (
     _ORDER,
     QueryParameter("descending", "boolean", "The greatest first; true by default."),
     QueryParameter("limit", "integer", "The most runs of one answer; 100 by default."),
-    QueryParameter("cursor", "string", "Where to go on: `next` of the page before."),
+    QueryParameter("cursor", "string", "Where to continue: `next` of the page before."),
 )
 OF_RUNS_SORTED = tuple(replace(one, name="sort") if one is _ORDER else one for one in OF_RUNS)
 OFFSET = QueryParameter("offset", "integer", "The number of rows to skip.")

@@ -22,7 +22,7 @@ OTHER = "another-run"
 
 @dataclass(frozen=True)
 class ComputeChange:
-    """What shall be different; None stays."""
+    """The settings to change; null keeps the present value."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 

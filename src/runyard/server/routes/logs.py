@@ -122,7 +122,10 @@ async def search_log(
     limit: int = 1000,
     regex: bool = False,
 ) -> Response:
-    """Return the numbers of lines after line `after` that hold a text. Asked with its answer, it goes on."""
+    """Return the numbers of lines after line `after` that hold a text.
+
+    Ask again with `searched_to` and `offset` of the answer to continue.
+    """
     if regex:
         raise InvalidArgument(
             "Logs are searched for plain text.",

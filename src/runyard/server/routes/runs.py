@@ -88,7 +88,7 @@ class FailRequest:
 
 @dataclass(frozen=True)
 class CreatedRunAnswer:
-    """`token` and `folder` are told of a new run that its own process reports, once."""
+    """`token` and `folder` come once, with a new run that its own process reports."""
 
     run: Run
     token: Optional[str]

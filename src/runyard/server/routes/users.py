@@ -286,7 +286,7 @@ def collect_free_space(request: Request, everything: bool = False) -> Response:
 @router.post("/server/stop", status_code=202)
 @gives(StoppingAnswer)
 def stop_server(request: Request) -> Response:
-    """Leave; live runs go on."""
+    """Stop the server; live runs continue."""
     call = call_of(request)
     call.require("stop_server")
     call.services.stop()
