@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
 from runyard.cli.exit_codes import USAGE
-from runyard.cli.parsing.context import Context, ExitWith, UsageError
+from runyard.cli.parsing.context import Context, UsageError
 from runyard.cli.parsing.parameters import Argument, Option, Parameter
-from runyard.cli.parsing.terminal import KeptLines, echo
+from runyard.cli.parsing.terminal import echo
 from runyard.cli.parsing.tokens import sort_tokens
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -103,7 +103,9 @@ class CliCommand:
             raise UsageError(f"Unexpected argument{many}: {' '.join(f'`{one}`' for one in left)}.", ctx)
         context = [ctx] if getattr(self._function, "cli_wants_context", False) else []
         if values.pop(LINES_AS_JSON, False):
-            return _with_lines_as_json(lambda: self._function(*context, **values))
+            from runyard.cli.parsing.kept_lines import with_lines_as_json  # few calls want it
+
+            return with_lines_as_json(lambda: self._function(*context, **values))
         return self._function(*context, **values)
 
 
@@ -226,22 +228,6 @@ def _help_option() -> Option:
 
 def _json_option() -> Option:
     return Option("--json", LINES_AS_JSON, is_flag=True, help="Print the output as JSON.")
-
-
-def _with_lines_as_json(call: Callable[[], Any]) -> Any:
-    """Call a command, and print its lines of stdout as one JSON object, also when it ends with a code of its own."""
-    import json  # few calls need these
-    from contextlib import redirect_stdout
-
-    lines = KeptLines()
-    try:
-        with redirect_stdout(lines):
-            answer = call()
-    except ExitWith:
-        echo(json.dumps({"output": lines.getvalue().splitlines()}, indent=2))
-        raise
-    echo(json.dumps({"output": lines.getvalue().splitlines()}, indent=2))
-    return answer
 
 
 def _print_help(ctx: Context, *, err: bool = False) -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import sys
 
 from runyard.cli.parsing.context import Abort
-
-
-class KeptLines(io.StringIO):
-    """Stands for stdout while a command's lines are kept for `--json`; questions then go to stderr."""
 
 
 def echo(message: object = "", *, err: bool = False) -> None:
@@ -50,7 +45,7 @@ def prompt(what: str, *, hide_input: bool = False, confirmation_prompt: bool = F
 
 
 def _read_line(question: str, *, err: bool) -> str:
-    stream = sys.stderr if err or isinstance(sys.stdout, KeptLines) else sys.stdout
+    stream = sys.stderr if err or getattr(sys.stdout, "is_kept", False) else sys.stdout
     stream.write(question)
     stream.flush()
     try:
