@@ -54,7 +54,7 @@ def end(name: str) -> None:
 
 
 def ask(name: str, body: str) -> object:
-    return json.loads(runyard("services", "test", name, "-d", body).stdout)
+    return json.loads(runyard("services", "test", name, "--data", body).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_settings_change_without_a_new_revision(deployed: str, project: Path) ->
     assert found.serving is not None and found.serving.spec.scaling.replicas == 2
     assert "runyard services keys factor primary" in done.stderr
     nothing = runyard("services", "update", deployed)
-    assert nothing.returncode == 2 and "what shall be different" in nothing.stderr
+    assert nothing.returncode == 2 and "Name what to change" in nothing.stderr
 
 
 def test_secrets_stay_through_updates_and_are_not_shown(project: Path) -> None:

@@ -45,7 +45,7 @@ def test_an_open_environment_gets_the_scikit_learn_of_the_model(project: Path) -
     deployed = runyard("deploy", "iris", "--entry", "score.py", "--environment", "open.txt", cwd=project)
 
     assert "scikit-learn 1.5.2, with which `iris:1` was made" in deployed.stderr
-    answer = runyard("services", "test", "iris", "-d", "@request.json", cwd=project)
+    answer = runyard("services", "test", "iris", "--data", "@request.json", cwd=project)
     assert json.loads(answer.stdout) == ["setosa", "virginica"]
     log = log_with("`sklearn.externals.joblib` is gone", project)
     assert log.count("`sklearn.externals.joblib` is gone") == 1

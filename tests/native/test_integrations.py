@@ -144,4 +144,4 @@ def test_a_missing_framework_is_named(name: str) -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
 
-    assert "is not installed here.  hint: pip install" in done.stdout, done.stderr
+    assert "is not installed here. hint: pip install" in done.stdout, done.stderr

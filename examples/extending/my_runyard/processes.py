@@ -75,18 +75,23 @@ class ProcessBackend(ComputeBackend):
         if not (folder / "job.json").exists():
             return JobState.GONE
         if not (folder / "claim").exists():
-            self._start_again(folder)
-            return JobState.WAITING
+            return self._start_again(folder)
         if is_locked(folder / "claim") or is_locked(folder / "supervisor.lock"):
             return JobState.ALIVE
         # A supervisor removes its folder as its last act.
         return JobState.ORPHANED if (folder / "claim").exists() else JobState.GONE
 
-    def _start_again(self, folder: Path) -> None:
+    def _start_again(self, folder: Path) -> JobState:
         job = folder / "job.json"
-        if time.time() - job.stat().st_mtime > START_AGAIN_AFTER_S:
-            os.utime(job)
+        try:
+            is_overdue = time.time() - job.stat().st_mtime > START_AGAIN_AFTER_S
+            if is_overdue:
+                os.utime(job)
+        except FileNotFoundError:  # it has ended
+            return JobState.GONE
+        if is_overdue:
             self._start("--run", folder)
+        return JobState.WAITING
 
     def _start(self, mode: str, folder: Path) -> None:
         # The shell leaves at once, so the supervisor outlives this process and is nobody's zombie.

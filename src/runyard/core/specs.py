@@ -128,7 +128,7 @@ class ContainerSpec:
     shm_size: str = ""
     arguments: List[str] = field(default_factory=list)  # more words for `podman run` or `docker run`
     # Without a container runtime: the environment's kind, interpreter and python_version. Empty: the run fails there.
-    fallback: Dict[str, Optional[str]] = field(default_factory=dict)
+    fallback: Dict[str, Optional[str]] = field(default_factory=dict, metadata={"sparse": True})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The part of `azureml.core` that an export calls, over a workspace that is kept in a JSON file (`AZURE_SERVICE`).
 
 Names, parameters and shapes are those of azureml-core 1.61. Python 3.6, as old environments have. Faults on demand:
-`throttled` counts calls that are answered 429, `missing` names files that are lost, `dies_after` ends the process.
+each `throttled_every`th call is answered 429, a name only once, so that asking again helps; `missing` names files that
+are lost, `dies_after` ends the process.
 """
 
 import datetime
@@ -12,7 +13,8 @@ import zipfile
 
 VERSION = "1.61.0"
 _lock = threading.Lock()
-_calls = {"count": 0, "throttled": 0}
+_calls = {"count": 0}
+_throttled = set()
 with open(os.environ["AZURE_SERVICE"]) as _file:
     _service = json.load(_file)
 
@@ -37,8 +39,8 @@ def _answer(name):
         if _calls["count"] == _service.get("dies_after"):
             os._exit(9)
         every = _service.get("throttled_every")
-        if every and _calls["count"] % every == 0:
-            _calls["throttled"] += 1
+        if every and _calls["count"] % every == 0 and name not in _throttled:
+            _throttled.add(name)
             raise ServiceException(429, "Too many requests", {"Retry-After": "0"})
     if name in _service.get("refused", {}):
         status = _service["refused"][name]
