@@ -86,15 +86,14 @@ class ForkServer:
         if self._is_closed or time.monotonic() - self._born < STEADY_S:
             return False
         self._born = time.monotonic()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
+        try:
+            self._link, theirs = socket.socketpair()
+            with theirs:
                 self.pid = _spawn([*supervisor_command(), "--fork-server"], self._variables, stdin=theirs.fileno())
-            except OSError as error:
-                logger.warning("no fork server: %s", error)
-                ours.close()
-                return False
-        self._link = ours
+        except OSError as error:  # a program that is gone, or no descriptor is free
+            logger.warning("no fork server: %s", error)
+            self._drop()
+            return False
         return all(self._say(mode, folder) for mode, folder in self._waiting)
 
     def _say(self, mode: str, folder: str) -> bool:
